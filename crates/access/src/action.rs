@@ -104,6 +104,7 @@ actions! {
     ForeignClear       "foreign-clear"         -          -         yes;
     Shutdown           "shutdown"              -          -         yes;
     Subscriptions      "subscriptions"         -          -         yes;
+    Notifications      "notifications"         -          -         yes;
     Accounts           "accounts"              -          -         yes;
     Sessions           "sessions"              -          -         yes;
 }

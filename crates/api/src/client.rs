@@ -2,7 +2,7 @@
 
 use crate::gate::TOKEN;
 use crate::tls::{self, Trust};
-use crate::{AccessReply, Refusal};
+use crate::{AccessReply, NotifyReply, Refusal};
 use controller::{Command, Error, ErrorKind, Reply, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -90,6 +90,19 @@ pub fn access(
     path: &str,
     body: Option<&serde_json::Value>,
 ) -> Result<AccessReply> {
+    request(place, method, path, body)
+}
+
+/// The same about notifications.
+///
+/// # Errors
+/// Those of the request; `Unavailable` when no controller answers there.
+pub fn notifications(
+    place: &Place,
+    method: &str,
+    path: &str,
+    body: Option<&serde_json::Value>,
+) -> Result<NotifyReply> {
     request(place, method, path, body)
 }
 

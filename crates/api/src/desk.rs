@@ -2,6 +2,7 @@
 
 use crate::gate::Users;
 use crate::keeper::Keeper;
+use crate::notify::Office;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
 use crate::{MetricsOptions, Refusal};
@@ -22,6 +23,7 @@ pub(crate) struct Desk {
     pub(crate) users: Users,
     pub(crate) machine: Machine,
     pub(crate) subscriptions: Arc<Subscriptions>,
+    pub(crate) office: Arc<Office>,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,
 }
 

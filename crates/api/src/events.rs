@@ -1,8 +1,9 @@
 //! Events as they come, over HTTP (server-sent events).
 
-use crate::deliver::deliver;
+use crate::deliver::{Parcel, deliver};
 use crate::desk::Desk;
 use crate::redfish_routes::{everything, world};
+use crate::tls;
 use access::{Action, Caller};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How often it is looked for new ones.
-const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// A stream on which nothing happens says that it is there.
 const ALIVE: Duration = Duration::from_secs(30);
@@ -63,7 +64,7 @@ async fn follow(desk: Desk, caller: Caller, mut sender: http_body_util::channel:
     }
 }
 
-async fn newest(desk: &Desk, last: usize) -> Option<Vec<Event>> {
+pub(crate) async fn newest(desk: &Desk, last: usize) -> Option<Vec<Event>> {
     match desk.look(Command::EventsList { last: Some(last) }).await {
         Ok(Reply::Events { events }) => Some(events),
         _ => None,
@@ -71,7 +72,7 @@ async fn newest(desk: &Desk, last: usize) -> Option<Vec<Event>> {
 }
 
 /// Those after the last that was seen.
-async fn since(desk: &Desk, seen: &mut u64) -> Option<Vec<Event>> {
+pub(crate) async fn since(desk: &Desk, seen: &mut u64) -> Option<Vec<Event>> {
     let latest = newest(desk, 1).await?.last().map_or(0, |event| event.number);
     let behind = usize::try_from(latest.saturating_sub(*seen)).unwrap_or(usize::MAX);
     if behind == 0 {
@@ -108,7 +109,14 @@ async fn send(desk: &Desk, subscription: &Subscription, event: &Event) {
     body["Context"] = subscription.context.as_str().into();
     let (attempts, interval_s) = redfish::RETRIES;
     for attempt in 0..=attempts {
-        match deliver(&subscription.destination, body.to_string()).await {
+        let parcel = Parcel {
+            destination: &subscription.destination,
+            body: body.to_string(),
+            headers: &[("odata-version", "4.0".to_owned())],
+            tls: |_| tls::anybody(),
+            trust: "",
+        };
+        match deliver(parcel).await {
             Ok(()) => return,
             Err(why) if attempt == attempts => {
                 let (number, id) = (event.number, &subscription.id);

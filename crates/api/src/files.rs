@@ -25,6 +25,17 @@ pub(crate) fn store(file: &Path, content: &[u8]) -> Result<()> {
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
+/// Adds to a file, durably; a crash leaves a part of it at most.
+pub(crate) fn append(file: &Path, content: &[u8]) -> Result<()> {
+    let failed = |error: std::io::Error| {
+        let sentence = format!("cannot write {}; make room for it", file.display());
+        Error::new(ErrorKind::System, sentence).caused_by(error)
+    };
+    let mut open = std::fs::OpenOptions::new();
+    let mut file = open.append(true).create(true).mode(0o600).open(file).map_err(failed)?;
+    file.write_all(content).and_then(|()| file.sync_data()).map_err(failed)
+}
+
 /// The content of a file; `None`: there is none.
 pub(crate) fn load(file: &Path) -> Result<Option<Vec<u8>>> {
     match std::fs::read(file) {

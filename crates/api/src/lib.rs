@@ -25,6 +25,7 @@
 //! | `keeper` | accounts and sessions as they are kept |
 //! | `desk`, `routes`, `account_routes` | what is answered, and at which address |
 //! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
+//! | `notify` | notifications: channels as they are kept, their queues, and how messages are sent (crate `notify`) |
 //! | `client` | the other side |
 //!
 //! HTTP has its own thread, on tokio: nothing here is on the path of an I/O.
@@ -44,6 +45,7 @@ mod gate;
 mod keeper;
 mod manage;
 mod metrics;
+mod notify;
 mod port;
 mod redfish_routes;
 mod routes;
@@ -53,6 +55,7 @@ mod tls;
 
 pub use account_routes::AccessReply;
 pub use manage::ManagePort;
+pub use notify::{ChannelInfo, NotifyReply};
 
 pub use metrics::MetricsOptions;
 pub use port::MetricsPort;

@@ -36,6 +36,7 @@ pub(crate) fn router(desk: Desk) -> Router {
         .route("/v1/events", get(events))
         .route("/metrics", get(tell_metrics))
         .merge(account_routes::router())
+        .merge(crate::notify::router())
         .fallback(|| async {
             refuse(ErrorKind::NotFound, "there is nothing at this address; docs/api.md lists what there is")
         })

@@ -5,6 +5,7 @@ use crate::gate::{Peer, Users};
 use crate::keeper::Keeper;
 use crate::manage::ManagePort;
 use crate::metrics::MetricsOptions;
+use crate::notify::{self, Office};
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
@@ -76,6 +77,7 @@ impl Server {
         let keeper = Arc::new(keeper);
         let machine = machine(&state, manage.as_ref())?;
         let subscriptions = Arc::new(Subscriptions::open(&state)?);
+        let office = Arc::new(Office::open(&state, &machine.host)?);
         let desk = Desk {
             controller,
             options,
@@ -83,6 +85,7 @@ impl Server {
             users,
             machine,
             subscriptions,
+            office,
             stopped_controller: Arc::new(stopped_controller),
         };
         let (stop, stopped) = oneshot::channel();
@@ -214,6 +217,7 @@ async fn serve(
     for subscription in desk.subscriptions.list() {
         events::push(&desk, &subscription);
     }
+    tokio::spawn(notify::run(desk.clone()));
     if let Some(port) = manage {
         tokio::spawn(serve_management(port, desk.clone()));
     }

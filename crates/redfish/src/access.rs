@@ -3,9 +3,9 @@
 use crate::World;
 use crate::ids::ROOT;
 use crate::json::{collection, link, resource};
-use crate::time;
 use ::access::{AccountInfo, Role, SessionInfo};
 use serde_json::{Value, json};
+use units::utc;
 
 const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 const ACCOUNTS: &str = "/redfish/v1/AccountService/Accounts";
@@ -58,7 +58,7 @@ pub(crate) fn session(session: &SessionInfo) -> Value {
         &format!("Session {}", session.id),
         json!({
             "UserName": session.account,
-            "CreatedTime": time::of(session.opened_unix_s),
+            "CreatedTime": utc(session.opened_unix_s),
             "ClientOriginIPAddress": address,
         }),
     )

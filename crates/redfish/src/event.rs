@@ -3,12 +3,13 @@
 use crate::ids::ROOT;
 use crate::json::{collection, link, resource};
 use crate::log::origin;
+use crate::registry;
 use crate::schema::type_of;
 use crate::state::Health;
 use crate::{Subscription, World};
-use crate::{registry, time};
 use controller::Event;
 use serde_json::{Value, json};
+use units::utc;
 
 /// Where events are streamed.
 pub(crate) const STREAM: &str = "/redfish/v1/EventService/SSE";
@@ -86,7 +87,7 @@ pub fn sent(world: &World, event: &Event) -> Value {
     let mut record = json!({
         "EventId": id,
         "MemberId": "0",
-        "EventTimestamp": time::of(event.time_unix_s),
+        "EventTimestamp": utc(event.time_unix_s),
         "EventType": "Alert",
         "MessageId": registry::message_id(&event.code),
         "MessageArgs": [event.text],

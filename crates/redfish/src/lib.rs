@@ -13,7 +13,7 @@
 //! | `root`, `system`, `storage`, `volume`, `drive`, `log`, `access`, `task`, `event` | the resources |
 //! | `change` | what is asked to be changed, as commands; and what is answered when it is done |
 //! | `schema`, `registry`, `message` | types, registries, what errors say |
-//! | `ids`, `json`, `state`, `time` | addresses, shorthands, words |
+//! | `ids`, `json`, `state` | addresses, shorthands, words |
 
 mod access;
 mod answer;
@@ -32,7 +32,6 @@ mod state;
 mod storage;
 mod system;
 mod task;
-mod time;
 mod tree;
 mod volume;
 mod world;

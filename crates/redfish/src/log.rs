@@ -3,10 +3,11 @@
 use crate::World;
 use crate::ids::{self, MANAGER};
 use crate::json::{collection, link, resource};
+use crate::registry;
 use crate::state::Health;
-use crate::{registry, time};
 use controller::Event;
 use serde_json::{Value, json};
+use units::utc;
 
 /// Events that are kept in memory, and told.
 const MOST: u64 = 1000;
@@ -27,7 +28,7 @@ pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
                 "LogEntryType": "Event",
                 "OverWritePolicy": "WrapsWhenFull",
                 "MaxNumberOfRecords": MOST,
-                "DateTime": time::of(world.now_unix_s),
+                "DateTime": utc(world.now_unix_s),
                 "DateTimeLocalOffset": "+00:00",
                 "Status": { "State": "Enabled", "Health": "OK" },
                 "Entries": link(format!("{uri}/Entries")),
@@ -60,8 +61,8 @@ fn entry(world: &World, entries: &str, event: &Event) -> Value {
         &format!("Event {id}"),
         json!({
             "EntryType": "Event",
-            "Created": time::of(event.time_unix_s),
-            "EventTimestamp": time::of(event.time_unix_s),
+            "Created": utc(event.time_unix_s),
+            "EventTimestamp": utc(event.time_unix_s),
             "Severity": Health::of_event(event.severity).name(),
             "Message": event.text,
             "MessageId": registry::message_id(&event.code),

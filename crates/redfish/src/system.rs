@@ -4,8 +4,8 @@ use crate::World;
 use crate::ids::{self, CHASSIS, CONTROLLER, MANAGER, ROOT, STORAGE, SYSTEM};
 use crate::json::{collection, link, links, put_links, resource};
 use crate::state::{self, Health};
-use crate::time;
 use serde_json::{Value, json};
+use units::utc;
 
 /// Addresses below `Systems` that are no storage.
 pub(crate) fn systems(world: &World, segments: &[&str]) -> Option<Value> {
@@ -105,9 +105,9 @@ fn manager(world: &World) -> Value {
             "Model": "SoftROC",
             "UUID": world.uuid,
             "ServiceEntryPointUUID": world.uuid,
-            "DateTime": time::of(world.now_unix_s),
+            "DateTime": utc(world.now_unix_s),
             "DateTimeLocalOffset": "+00:00",
-            "LastResetTime": time::of(world.info.started_unix_s),
+            "LastResetTime": utc(world.info.started_unix_s),
             "PowerState": "On",
             "Status": { "State": "Enabled", "Health": "OK" },
             "NetworkProtocol": link(format!("{MANAGER}/NetworkProtocol")),

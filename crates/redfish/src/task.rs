@@ -3,9 +3,10 @@
 use crate::World;
 use crate::ids::{self, ROOT};
 use crate::json::{collection, link, resource};
-use crate::{registry, state::Health, time};
+use crate::{registry, state::Health};
 use controller::{TaskInfo, TaskState};
 use serde_json::{Value, json};
+use units::utc;
 
 /// Addresses below `TaskService`.
 pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
@@ -20,7 +21,7 @@ pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
                 "ServiceEnabled": true,
                 "CompletedTaskOverWritePolicy": "Oldest",
                 "LifeCycleEventOnTaskStateChange": false,
-                "DateTime": time::of(world.now_unix_s),
+                "DateTime": utc(world.now_unix_s),
                 "Status": { "State": "Enabled", "Health": "OK" },
                 "Tasks": link(format!("{uri}/Tasks")),
             }),
@@ -72,8 +73,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
             "TaskState": state,
             "TaskStatus": health.name(),
             "PercentComplete": task.percent,
-            "StartTime": time::of(task.started_unix_s),
-            "EndTime": task.ended_unix_s.map(time::of),
+            "StartTime": utc(task.started_unix_s),
+            "EndTime": task.ended_unix_s.map(utc),
             "EstimatedDuration": task.eta_s.map(|seconds| format!("PT{seconds}S")),
             "TaskMonitor": (!task.state.is_over()).then(|| monitor_uri(task.task)),
             "Messages": reasons.collect::<Vec<Value>>(),

@@ -116,6 +116,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Foreign(command) => control.foreign(command),
         Command::Task(command) => control.task(command),
         Command::Account(command) => control.account(command),
+        Command::Notify(command) => control.notify(command),
         Command::Events(events) => control.events(events),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),

@@ -16,8 +16,10 @@ mod bytes;
 mod drives;
 mod sizes;
 mod text;
+mod time;
 
 pub use bytes::{ByteCount, ByteOffset, ByteRange};
 pub use drives::{DriveCount, DriveIndex, DriveSet, MAX_DRIVES};
 pub use sizes::{SectorSize, StripSize, StripeCount, StripeIndex};
 pub use text::{ParseSizeError, both_capacities, counted, decimal_capacity};
+pub use time::utc;

@@ -39,6 +39,7 @@ fn writes(mode: WriteMode, cache: &CacheInfo) -> String {
     let dirty = ByteCount(cache.dirty_bytes);
     let answered = match mode {
         WriteMode::WriteThrough => "the next one is answered when the drives have it",
+        WriteMode::LoggedWriteBack => "the next one is answered when the log devices have it",
         WriteMode::WriteBack | WriteMode::AlwaysWriteBack => "the next one is answered when the cache has it",
     };
     let mut text = match (mode, dirty) {

@@ -58,6 +58,11 @@ event_codes! {
     ProtectionDegraded "protection.degraded" Warning "The UPS is on battery, or not sure to bridge an outage: what is dirty is written to the drives.";
     ProtectionFailed "protection.failed" Critical "The battery of the UPS is nearly empty: everything is written to the drives and flushed.";
     ProtectionMissing "protection.missing" Warning "There is no contact with the UPS: nobody knows whether it bridges an outage.";
+    NotifyChanged "notify.channel-changed" Info "A channel of notifications was set or removed; the cause says by whom, and from where.";
+    NotifyTest "notify.test" Info "A message was sent to a channel of notifications to try it.";
+    NotifyFailing "notify.failing" Warning "A channel of notifications does not take messages; they wait, and are tried again.";
+    NotifyWorks "notify.works" Info "A channel of notifications takes messages again; those that waited follow.";
+    NotifyGivenUp "notify.given-up" Warning "A message could not be sent for a day, and was given up.";
 
     ArrayNotRecorded "array.not-recorded" Critical "A change of an array's state cannot be recorded on its drives; writes that depend on it fail until there is space.";
     ArrayMapUnreadable "array.map-unreadable" Warning "Blocks of the write-intent map cannot be read; what they stand for is resynced.";

@@ -27,8 +27,11 @@ pub(crate) struct Access {
     /// Where its tail is: by what was found on it, or is about to be written to it.
     place: Rc<Cell<TailPlace>>,
     /// What was wished last of its own write cache since it was opened, and what came of it.
-    write_cache: Rc<Cell<Option<(bool, Result<(), IoError>)>>>,
+    write_cache: Rc<Cell<Option<CacheWish>>>,
 }
+
+/// Whether a drive's own write cache is wished to be on, and what came of it.
+type CacheWish = (bool, Result<(), IoError>);
 
 /// What was found where labels lie.
 #[derive(Clone, Debug)]
@@ -70,7 +73,7 @@ impl Access {
     }
 
     /// What was wished last of its own write cache, and what came of it.
-    pub(crate) fn write_cache(&self) -> Option<(bool, Result<(), IoError>)> {
+    pub(crate) fn write_cache(&self) -> Option<CacheWish> {
         self.write_cache.get()
     }
 

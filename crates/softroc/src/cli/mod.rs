@@ -7,6 +7,7 @@ mod create;
 pub mod foreign;
 mod log;
 mod nbd;
+mod notify;
 mod predictions;
 pub mod tasks;
 mod volume;
@@ -18,6 +19,7 @@ pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, Benc
 pub use create::{VolumeCreate, WriteHole};
 pub use log::LogCommand;
 pub use nbd::{NbdSecurity, TlsMode};
+pub use notify::{NotifyCommand, NotifySet};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::VolumeCommand;
 
@@ -110,6 +112,9 @@ pub enum Command {
     /// Manage accounts for the network: add, list, set, remove, login, logout.
     #[command(subcommand)]
     Account(AccountCommand),
+    /// Manage notifications: the channels (mail, syslog, journal, webhooks, SNMP, programs) that are told of events.
+    #[command(subcommand)]
+    Notify(NotifyCommand),
     /// List events: every change of state with its cause and effect.
     Events(Events),
     /// Explain a request: which drives are read and written, what is computed, and why.

@@ -88,21 +88,25 @@ fn of(name: &str) -> Outcome<String> {
     }
 }
 
-/// A line of standard input.
 fn password() -> Outcome<String> {
+    secret_line("password")
+}
+
+/// A line of standard input that is secret; `what` it is.
+pub(super) fn secret_line(what: &str) -> Outcome<String> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        eprint!("Password (it is shown as you type): ");
+        eprint!("The {what} (it is shown as you type): ");
     }
     let mut line = String::new();
     input.lock().read_line(&mut line).map_err(|error| {
-        Failure::refused(format!("the password cannot be read from standard input: {error}"))
+        Failure::refused(format!("the {what} cannot be read from standard input: {error}"))
     })?;
     let line = line.trim_end_matches(['\n', '\r']);
     if line.is_empty() {
-        return Err(Failure::usage(
-            "standard input has no password; give it as a line, as in 'echo … | softroc account …'",
-        ));
+        return Err(Failure::usage(format!(
+            "standard input has no {what}; give it as a line, as in 'echo … | softroc …'"
+        )));
     }
     Ok(line.to_owned())
 }

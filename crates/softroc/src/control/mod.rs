@@ -14,6 +14,7 @@ mod create;
 mod follow;
 mod foreign;
 mod log;
+mod notify;
 mod tasks;
 mod well;
 

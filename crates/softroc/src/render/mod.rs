@@ -5,6 +5,7 @@ mod disks;
 mod foreign;
 mod hosts;
 mod logs;
+pub mod notify;
 pub mod tasks;
 
 use crate::output::table;

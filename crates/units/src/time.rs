@@ -1,7 +1,7 @@
-//! Times as Redfish writes them.
+//! Times as people and RFC 3339 write them.
 
-/// Seconds since 1970 as `2026-11-24T10:00:00Z`.
-pub(crate) fn of(unix_s: u64) -> String {
+/// Seconds since 1970 as `2026-11-24T10:00:00Z` (RFC 3339, UTC).
+pub fn utc(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -22,7 +22,7 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::utc;
 
     #[test]
     fn seconds_are_dates() {
@@ -33,7 +33,7 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
             (1_000_000_000, "2001-09-09T01:46:40Z"),
         ] {
-            assert_eq!(of(unix_s), text);
+            assert_eq!(utc(unix_s), text);
         }
     }
 }

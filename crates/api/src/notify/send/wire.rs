@@ -1,0 +1,124 @@
+//! Sockets: the journal, syslog, SNMP.
+
+use ::notify::form::{self, Variables};
+use ::notify::{Message, Sender, SyslogWay};
+use rustls::pki_types::ServerName;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket, UnixDatagram};
+use tokio_rustls::TlsConnector;
+
+/// How long one try may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the answer to an inform may take, and how often it is asked for within a try.
+const ANSWER: Duration = Duration::from_secs(2);
+const INFORMS: u32 = 3;
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// What is done within a time, or is not.
+async fn within(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let late = |_| Err(format!("no answer within {} s", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(late)
+}
+
+/// A datagram to a socket of this machine.
+pub(super) async fn datagram(socket: &str, bytes: &[u8]) -> Result<(), String> {
+    within(async {
+        let from = UnixDatagram::unbound().map_err(told)?;
+        from.send_to(bytes, socket).await.map(|_| ()).map_err(|error| format!("{socket}: {error}"))
+    })
+    .await
+}
+
+/// A socket that sends to a host and hears from it alone.
+async fn udp(host: &str, port: u16) -> Result<UdpSocket, String> {
+    let address = tokio::net::lookup_host((host, port)).await.map_err(told)?.next();
+    let address = address.ok_or_else(|| format!("{host} has no address"))?;
+    let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any).await.map_err(told)?;
+    socket.connect(address).await.map_err(told)?;
+    Ok(socket)
+}
+
+/// A record of syslog.
+pub(super) async fn syslog(way: &SyslogWay, trust: &str, record: &[u8]) -> Result<(), String> {
+    let work = async {
+        match way {
+            SyslogWay::Local(path) => datagram(path, record).await,
+            SyslogWay::Udp(host, port) => {
+                udp(host, *port).await?.send(record).await.map(|_| ()).map_err(told)
+            }
+            SyslogWay::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(told)?;
+                handed_over(stream, record).await
+            }
+            SyslogWay::Tls(host, port) => {
+                let config = super::trusting(trust)?;
+                let name = ServerName::try_from(host.clone()).map_err(told)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(told)?;
+                let connector = TlsConnector::from(Arc::new(config));
+                handed_over(connector.connect(name, stream).await.map_err(told)?, record).await
+            }
+        }
+    };
+    within(work).await
+}
+
+/// Sends a record, and waits until the other side has taken it: it ends the connection when it has read to its end.
+async fn handed_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, record: &[u8]) -> Result<(), String> {
+    stream.write_all(&form::octet_counted(record)).await.map_err(told)?;
+    stream.shutdown().await.map_err(told)?;
+    let mut nothing = [0; 256];
+    loop {
+        match stream.read(&mut nothing).await {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            // TLS that is not ended in order has ended all the same.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(told(error)),
+        }
+    }
+}
+
+/// An inform, until it is answered; or a trap.
+pub(super) async fn snmp(
+    (host, port, is_inform): (&str, u16, bool),
+    community: &str,
+    message: &Message,
+    sender: &Sender,
+) -> Result<(), String> {
+    let request = crate::keeper::random().map(u32::from_be_bytes).map_err(told)?;
+    let variables = Variables { community, is_inform, request, now_s: super::super::post::now_s() };
+    let datagram = form::snmp(message, sender, variables);
+    within(async {
+        let socket = udp(host, port).await?;
+        if !is_inform {
+            return socket.send(&datagram).await.map(|_| ()).map_err(told);
+        }
+        for _ in 0..INFORMS {
+            socket.send(&datagram).await.map_err(told)?;
+            match tokio::time::timeout(ANSWER, answered(&socket, request)).await {
+                Ok(answer) => return answer,
+                Err(_) => continue,
+            }
+        }
+        Err("the receiver does not answer informs; is its community another one?".to_owned())
+    })
+    .await
+}
+
+/// Waits for the answer; what is none is passed over.
+async fn answered(socket: &UdpSocket, request: u32) -> Result<(), String> {
+    let mut datagram = [0; 4096];
+    loop {
+        let length = socket.recv(&mut datagram).await.map_err(told)?;
+        if form::answers(&datagram[..length], request) {
+            return Ok(());
+        }
+    }
+}
