@@ -153,9 +153,8 @@ impl Queue {
         let quiet = |at_s: u64| channel.quiet.map_or(at_s, |quiet| quiet.until(event.severity, at_s));
         let key = key(event);
         let until_s = self.folding.get(&key).copied().filter(|until_s| now_s < *until_s);
-        if until_s.is_some()
-            && let Some(one) = self.waiting.iter_mut().find(|one| one.is_folding && is_of(one, &key))
-        {
+        // One that is due, and was not sent yet, takes it as well.
+        if let Some(one) = self.waiting.iter_mut().find(|one| one.is_folding && is_of(one, &key)) {
             let more = one.message.more + 1;
             one.message = Message { more, ..Message::of(event) };
             return Some(Line::Put(Box::new(one.clone())));
