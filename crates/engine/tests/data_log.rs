@@ -173,6 +173,50 @@ fn what_is_on_the_drives_and_was_promised_is_not_undone_by_an_older_record() {
     });
 }
 
+/// A record waits for room, and newer data of its sectors gets to the drives meanwhile. The flush that promises this must wait for the record:
+/// it asked before the record was there, saw nothing that was overtaken, and a power cut laid older data over what it had promised.
+#[test]
+fn a_record_that_waits_for_room_undoes_nothing_that_is_promised_meanwhile() {
+    run(1, 1, |bench, drives| async move {
+        // Data on d2, parity on d1; a flush of another drive takes its time, and keeps the log from making room.
+        let at = 2 * 3 * 4096;
+        drives[3].stall_next(1, Duration::from_secs(20));
+        let (env, mut waits) = (bench.env.clone(), None);
+        for number in 1..=100 {
+            let (volume, told) = (bench.volume().clone(), Rc::new(RefCell::new(false)));
+            let tell = told.clone();
+            env.spawn("host", async move {
+                write_durably(&volume, at, &[number; 512]).await;
+                *tell.borrow_mut() = true;
+            });
+            bench.wait(Duration::from_millis(1)).await;
+            if !*told.borrow() {
+                waits = Some(number);
+                break;
+            }
+        }
+        let waits = waits.expect("the log is full some time");
+        assert!(waits > 10, "{waits} waits for room");
+        write(bench.volume(), at, &[200; 512]).await.expect("written");
+        bench.wait(Duration::from_secs(8)).await;
+        let home = ByteOffset(2 * 4096);
+        assert_eq!(drives[2].peek(home, ByteCount(512)).expect("readable")[0], 200, "it is destaged");
+        // So much is dirty by now that a flush has it destaged, and does not wait for its turn to log it.
+        for number in 0..20 {
+            write(bench.volume(), (40 + number) * 4096, &[7; 4096]).await.expect("written");
+        }
+        let (volume, flushed) = (bench.volume().clone(), Told::default());
+        let told = flushed.clone();
+        env.spawn("host", async move { *told.borrow_mut() = Some(volume.flush().await) });
+        while flushed.borrow().is_none() {
+            bench.wait(Duration::from_micros(1)).await;
+        }
+        let older = found(&drives[4..], ID).into_iter().find(|(range, _)| range.start.0 == at);
+        let older = older.map(|(_, bytes)| bytes.solid().expect("bytes")[0]);
+        assert!(older.is_none_or(|byte| byte == 200), "{waits} waited, and the record says {older:?}");
+    });
+}
+
 /// The ring is short: what is in its older records is destaged when it is full, and it is used again and again.
 #[test]
 fn a_full_ring_empties_itself() {

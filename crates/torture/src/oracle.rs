@@ -212,8 +212,8 @@ impl Oracle {
                 entry.kind != Kind::Trim && (entry.finished.is_none() || may_wait)
             };
             let cells = self.touched.of(stripe.clone()).filter(|cell| {
-                // Where there is one thing alone, it is on the drives.
-                let entries = cell.entries.iter().filter(|entry| !entry.is_promised_away);
+                // Where there is one thing alone, it is on the drives. What a log has promised alone is in the cache still, perhaps.
+                let entries = cell.entries.iter();
                 entries.clone().any(is_open)
                     && (entries.clone().count() > 1 || entries.clone().any(|entry| entry.finished.is_none()))
             });

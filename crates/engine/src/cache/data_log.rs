@@ -14,7 +14,8 @@
 //!    What lies over dirty data stands for it ([`Sequence`]): so the record stays until the newer data is on the drives.
 //! 3. What got to the drives and is in no record is made durable by a flush of the drives, before the next promise. Where records
 //!    that count say something older of the same stripe, these are *overtaken*: a replay would lay them over it. So none of them
-//!    counts any more when that promise is made. So is a record that gets room only after newer data of its lines got to the drives.
+//!    counts any more when that promise is made. So is a record that gets room only after newer data of its lines got to the drives, and
+//!    is waited for by promises that are made before it has room.
 //! 4. After a power cut, records that count are laid over what the drives hold, oldest first, as dirty data. After a kill the cells
 //!    have everything that was answered, and records say nothing newer.
 //!
@@ -25,8 +26,7 @@
 //! - While records of an earlier start may count, nothing is promised: [`DataLogTerms::Unfenced`].
 
 use crate::attachment::{DataLogPlace, DataLogTerms};
-use crate::cache::held::Held;
-use crate::cache::{Cache, Waiting};
+use crate::cache::{Cache, Waiting, held::Held};
 use crate::stripe::{Devices, record_slices};
 use ::cache::Sequence;
 use env::sync::{Credits, Signal};
@@ -98,6 +98,9 @@ impl Left {
         let _turn = self.0.turn.take(1).await;
     }
 }
+
+/// Before which record.
+type Before = fn(&DataLog) -> u64;
 
 /// Bytes of a stripe that go to a record.
 struct Piece {
@@ -186,6 +189,12 @@ impl Promises {
 
     fn log(&self) -> Option<Rc<DataLog>> {
         self.log.borrow().clone()
+    }
+
+    /// Nothing waits.
+    fn none_waits(&self) {
+        self.about_to_be_logged.take();
+        self.is_out_of_date.set(false);
     }
 
     /// Something of a line is dirty that is in no record.
@@ -309,9 +318,9 @@ impl Cache {
 
     /// What is on the drives and in no record stays there: they are flushed, and nothing older is laid over it.
     async fn secure_what_is_written(self: &Rc<Self>, log: &Rc<DataLog>) -> Result<(), IoError> {
-        if log.is_overtaken() {
-            let before = log.overtaken.get();
-            self.forget_records_before(log, before).await?;
+        // What is out of date already counts as soon as it has room.
+        if log.is_overtaken() || self.promises.is_out_of_date.get() {
+            self.forget_records(log, |log| log.overtaken.get()).await?;
         }
         // Records may have been retired by a flush that came before what was written last.
         match self.promises.written.get() > self.promises.flushed.get() {
@@ -352,9 +361,8 @@ impl Cache {
     pub(super) async fn promise_written(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
         if let Some(log) = self.promises.log() {
             let says = log.ring.borrow().says(stripe);
-            let before = log.ring.borrow().next();
-            let forgotten = match says {
-                true => self.forget_records_before(&log, before).await,
+            let forgotten = match says || self.promises.about_to_be_logged.borrow().contains(&stripe) {
+                true => self.forget_records(&log, |log| log.ring.borrow().next()).await,
                 false => Ok(()),
             };
             // Those of a log that was lost count no more.
@@ -438,7 +446,7 @@ impl Cache {
         while !pieces.is_empty() {
             if let Err(error) = Box::pin(self.log_some(log, &mut pieces, latest)).await {
                 writes.iter().for_each(|write| write.is_logged.set(false));
-                self.promises.about_to_be_logged.take();
+                self.promises.none_waits();
                 // What of them got to the drives meanwhile passed for logged.
                 self.promises.written.set(self.promises.written.get() + 1);
                 // Whoever waits for the turn relies on it that somebody has logged them, or does it then.
@@ -447,7 +455,7 @@ impl Cache {
                 return Err(error);
             }
         }
-        self.promises.about_to_be_logged.take();
+        self.promises.none_waits();
         self.make_room_in_time(log);
         Ok(())
     }
@@ -506,9 +514,10 @@ impl Cache {
         }
     }
 
-    /// Has records before that one count no more.
-    async fn forget_records_before(self: &Rc<Self>, log: &Rc<DataLog>, number: u64) -> Result<(), IoError> {
+    /// Has records before a number count no more, which is asked for in turn: whoever had it may have written some that had waited.
+    async fn forget_records(self: &Rc<Self>, log: &Rc<DataLog>, before: Before) -> Result<(), IoError> {
         let _turn = log.turn.take(1).await;
+        let number = before(log);
         while log.ring.borrow().counts_from() < number {
             if log.is_closed.get() {
                 return Err(IoError::new(IoErrorKind::Gone));
