@@ -13,7 +13,7 @@ use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
 use crate::lifecycle::{free_end, refuse_failed};
 use layout::Level;
-use ondisk::{TailPlace, WriteMode};
+use ondisk::{CacheMode, TailPlace, WriteMode};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use units::{ByteCount, StripSize};
@@ -377,8 +377,14 @@ fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
     let writes_back = volume.mode_in_effect().is_some_and(|now| now.mode != WriteMode::WriteThrough);
     let is_offline = !volume.is_served() || array.current_state(volume) == VolumeState::Offline;
     let is_well = array.current_state(volume) == VolumeState::Optimal && array.unsynced_of(volume) == 0;
+    let is_kept = volume.reads().is_some_and(|reads| reads.kept.value == CacheMode::Cached);
+    let may_write = !writes_back && !volume.is_redundant() && is_well;
     let (current, reason) = match () {
         () if is_offline => ("none", "the volume is offline"),
+        () if is_kept => (
+            if may_write { "writes" } else { "none" },
+            "reads do not: they are looked for in the cache, and kept; with --cache-mode direct they might",
+        ),
         () if writes_back => {
             ("reads", "writes do not: they go to the cache; with --write-mode write-through they might")
         }

@@ -49,12 +49,24 @@ pub(super) fn nvme_health_log(fd: &OwnedFd, log: &mut [u8; LOG_BYTES]) -> Result
         timeout_ms: TIME_LIMIT_MS,
         ..NvmeCommand::default()
     };
-    // SAFETY: the structure is as the kernel has it, and it and the log live through the call.
-    let status = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
+    // SAFETY: the address and the length are the log's, which lives through the call.
+    unsafe { nvme_admin(fd, &mut command) }
+}
+
+/// Has an NVMe controller carry out an admin command.
+///
+/// # Errors
+/// [`Refusal::Unknown`] if the device gave a status: it has no such page, or feature.
+///
+/// # Safety
+/// What the command's address and length name may be written until this returns.
+unsafe fn nvme_admin(fd: &OwnedFd, command: &mut NvmeCommand) -> Result<(), Refusal> {
+    // SAFETY: the structure is as the kernel has it, and lives through the call; the caller answers for what it points to.
+    let status =
+        unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, std::ptr::from_mut(command)) };
     match status {
         0 => Ok(()),
         ..0 => Err(refusal_of(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))),
-        // The status that the device gave: it does not have the page.
         _ => Err(Refusal::Unknown),
     }
 }
@@ -69,14 +81,8 @@ pub(super) fn nvme_set_write_cache(fd: &OwnedFd, on: bool) -> Result<(), Refusal
         timeout_ms: TIME_LIMIT_MS,
         ..NvmeCommand::default()
     };
-    // SAFETY: the structure is as the kernel has it, and lives through the call.
-    let status = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
-    match status {
-        0 => Ok(()),
-        ..0 => Err(refusal_of(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))),
-        // The status that the device gave: it has no such cache.
-        _ => Err(Refusal::Unknown),
-    }
+    // SAFETY: it has no data.
+    unsafe { nvme_admin(fd, &mut command) }
 }
 
 /// `struct sg_io_hdr`.
