@@ -22,13 +22,27 @@ use std::future::Future;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, SectorSize};
 
-/// How large a target is, and which requests suit it. It does not change while the target is served.
+/// The sectors that a disk has for its hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostSectors {
+    /// The unit in which hosts address it.
+    pub logical: SectorSize,
+    /// What a host should not write a part of.
+    pub physical: SectorSize,
+}
+
+/// How large a target is, and which requests suit it. It does not change while the target is served, but for
+/// what hosts are told of sectors: that holds for those that connect from then on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetGeometry {
     /// Bytes that hosts may use.
     pub capacity: ByteCount,
     /// The unit of [`BlockTarget::status`], and of requests that need nothing read first because of their edges.
     pub sector: SectorSize,
+    /// The sectors that hosts are told of.
+    pub host_sectors: HostSectors,
+    /// The smallest request that hosts are told to send; one that is smaller is carried out all the same.
+    pub smallest_request: ByteCount,
     /// The smallest request that every drive carries out without reading first.
     pub minimum_io: ByteCount,
     /// A multiple of this, aligned to it, is written without reading anything: a whole stripe.

@@ -44,7 +44,7 @@ mod time;
 mod traffic;
 mod world;
 
-pub use block_target::{BlockTarget, TargetGeometry, Targets};
+pub use block_target::{BlockTarget, HostSectors, TargetGeometry, Targets};
 pub use buffers::{Buf, BufferPool, Bufs, Slice, Slices};
 pub use drive::{
     BlockStatus, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, IoRequest,

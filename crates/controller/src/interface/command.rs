@@ -4,7 +4,7 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
-use ondisk::{CacheMode, DriveCache, ReadMode, WriteHole, WriteMode};
+use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
 /// A command.
@@ -315,6 +315,9 @@ pub struct CreateVolume {
     /// What the drives' own write caches are to be; a drive is of all volumes of its array, and one that wants it off has its way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_cache: Option<DriveCache>,
+    /// Which sectors hosts are told of; none: those of its drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sector_format: Option<SectorFormat>,
     /// What the drives hold may be lost.
     #[serde(default)]
     pub destroy_data: bool,

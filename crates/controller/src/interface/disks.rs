@@ -71,7 +71,7 @@ pub struct DiskVolume {
     pub number: u64,
     /// What hosts can use.
     pub capacity_bytes: u64,
-    /// The sector.
+    /// The logical sector that hosts are told of.
     pub sector_bytes: u64,
     /// What is wished for it.
     pub policy: AttachPolicy,
