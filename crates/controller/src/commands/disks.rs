@@ -4,7 +4,8 @@
 use super::Commands;
 use crate::arrays::volume::Volume;
 use crate::interface::{
-    AttachPolicy, DiskInfo, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result, SetPolicy,
+    AttachPolicy, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result,
+    SetPolicy,
 };
 use env::mailbox;
 use ondisk::Uuid;
@@ -104,6 +105,8 @@ impl Commands {
             number,
             capacity_bytes: label.capacity_bytes,
             sector_bytes: label.sector_bytes,
+            strip_bytes: label.strip_bytes,
+            stripe_bytes: volume.geometry.stripe_bytes().0,
             policy: self.policies.attach_of(volume.uuid),
         })
     }
@@ -128,7 +131,7 @@ impl Commands {
     }
 
     /// `attach`.
-    pub(super) async fn attach(&self, volume: &str, read_only: bool) -> Result<Reply> {
+    pub(super) async fn attach(&self, volume: &str, read_only: bool, by: DiskKind) -> Result<Reply> {
         let (_, volume) = self.arrays.find_volume(volume)?;
         let name = volume.name();
         let Some(wish) = self.disk_volume(&volume).filter(|_| !volume.is_hidden()) else {
@@ -148,7 +151,7 @@ impl Commands {
             );
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
-        let disks = self.ask_disks(DiskRequest::Attach { volume: wish, read_only }).await?;
+        let disks = self.ask_disks(DiskRequest::Attach { volume: wish, read_only, by }).await?;
         let disk = disks.into_iter().find(|disk| disk.uuid == uuid);
         let lost = || {
             Error::new(

@@ -35,6 +35,7 @@ impl BlockTarget for Volume {
             capacity: spec.capacity,
             sector: spec.sector,
             minimum_io: physical.max(spec.sector.bytes()),
+            strip: spec.geometry.strip().bytes(),
             optimal_io: spec.geometry.stripe_bytes(),
             rotational: drives(self).any(|info| info.rotational),
         }
