@@ -10,11 +10,17 @@ use env::{Env, Peer, mailbox};
 use guests::{GuestMessage, KernelStart, QueueId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use units::ByteCount;
 use world_real::{NewUblk, UblkControl, ublk_queues};
 
 /// The physical sector that is told where drives have smaller ones, too: no request is better for being smaller.
 const PHYSICAL: u64 = 4096;
+
+/// How long requests under way may take to finish when the controller is asked to end.
+const LAST_REQUESTS: Duration = Duration::from_secs(20);
+/// How often is looked whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A disk that is served.
 struct Served {
@@ -144,14 +150,22 @@ impl Ublk {
     }
 }
 
-/// Waits until nothing is under way of disks that are served from here.
+/// Waits until nothing is under way of disks that are served from here, for some time: what is not answered then is given to the
+/// next process.
 pub async fn idle(env: &Env, shards: &[mailbox::Sender<GuestMessage>]) {
     let (done, mut idle) = mailbox::mailbox(env, shards.len().max(1));
+    let mut waits_for = 0;
     for shard in shards {
-        if shard.send(GuestMessage::Idle(done.clone())).is_err() {
-            tracing::debug!("a shard takes no more messages");
+        match shard.send(GuestMessage::Idle(done.clone())) {
+            Ok(()) => waits_for += 1,
+            Err(_) => tracing::debug!("a shard takes no more messages"),
         }
     }
-    drop(done);
-    while idle.receive().await.is_some() {}
+    let until = env.now() + LAST_REQUESTS;
+    while waits_for > 0 && env.now() < until {
+        match idle.try_receive() {
+            Some(()) => waits_for -= 1,
+            None => env.sleep(LOOK_EVERY).await,
+        }
+    }
 }
