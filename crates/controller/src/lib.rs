@@ -54,10 +54,10 @@ pub use commands::{Answer, Asked, Controller, ControllerHandle, Occurrence, Opti
 pub use events::EventCode;
 pub use interface::{
     AddSpare, AttachPolicy, Blamed, CacheInfo, Caller, Command, ControllerInfo, CoverageInfo, CreateVolume,
-    DiskAnswer, DiskInfo, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveInfo, DriveMetrics,
-    DriveNumbers, DriveState, Error, ErrorKind, Event, EventCount, Explain, ForeignDrive, ForeignMember,
-    ForeignOther, ForeignVolume, Found, HealthInfo, HostInfo, LogDeviceInfo, LogDeviceState, LogInfo,
-    LogPlaceInfo, MetricsInfo, Origin, Policy, Preset, Progress, ProtectionState, Reply, Result,
+    DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveInfo,
+    DriveMetrics, DriveNumbers, DriveState, Error, ErrorKind, Event, EventCount, Explain, ForeignDrive,
+    ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo, HostInfo, LogDeviceInfo, LogDeviceState,
+    LogInfo, LogPlaceInfo, MetricsInfo, Origin, Policy, Preset, Progress, ProtectionState, Reply, Result,
     ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Settings, Severity, SpareInfo, SpareKind,
     StartTask, Startable, TaskInfo, TaskKind, TaskState, UpsAddress, UpsInfo, VolumeInfo, VolumeMetrics,
     VolumeState, WorkInfo,

@@ -30,6 +30,7 @@ mod cli;
 mod control;
 mod explain;
 mod failure;
+mod guests;
 mod info;
 mod machine;
 mod manual;

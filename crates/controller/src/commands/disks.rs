@@ -6,7 +6,8 @@ use crate::arrays::array::Array;
 use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::interface::{
-    AttachPolicy, DiskInfo, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result, SetPolicy,
+    AttachPolicy, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result,
+    SetPolicy,
 };
 use env::mailbox;
 use ondisk::Uuid;
@@ -104,12 +105,16 @@ impl Commands {
     /// A volume as a disk; `None` if it is not served.
     fn disk_volume(&self, array: &Array, volume: &Volume) -> Option<DiskVolume> {
         let (number, label) = (volume.id()?.0.into(), volume.label());
+        let sectors = sectors::host_sectors(array, volume);
         Some(DiskVolume {
             name: label.name,
             uuid: volume.uuid.to_string(),
             number,
             capacity_bytes: label.capacity_bytes,
-            sector_bytes: sectors::host_sectors(array, volume).logical.bytes().0,
+            sector_bytes: sectors.logical.bytes().0,
+            physical_sector_bytes: sectors.physical.bytes().0,
+            strip_bytes: label.strip_bytes,
+            stripe_bytes: volume.geometry.stripe_bytes().0,
             policy: self.policies.attach_of(volume.uuid),
         })
     }
@@ -134,7 +139,7 @@ impl Commands {
     }
 
     /// `attach`.
-    pub(super) async fn attach(&self, volume: &str, read_only: bool) -> Result<Reply> {
+    pub(super) async fn attach(&self, volume: &str, read_only: bool, by: DiskKind) -> Result<Reply> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let name = volume.name();
         let Some(wish) = self.disk_volume(&array, &volume).filter(|_| !volume.is_hidden()) else {
@@ -154,7 +159,7 @@ impl Commands {
             );
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
-        let disks = self.ask_disks(DiskRequest::Attach { volume: wish, read_only }).await?;
+        let disks = self.ask_disks(DiskRequest::Attach { volume: wish, read_only, by }).await?;
         let disk = disks.into_iter().find(|disk| disk.uuid == uuid);
         let lost = || {
             Error::new(

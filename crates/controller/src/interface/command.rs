@@ -3,7 +3,7 @@
 //!
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
-use crate::interface::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
+use crate::interface::{AddSpare, DiskKind, SetPolicy, SetSchedule, SetTask, StartTask};
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +125,9 @@ pub enum Command {
         /// Nothing can be written to the disk.
         #[serde(default)]
         read_only: bool,
+        /// Which of the kernel's ways it goes; NBD by default.
+        #[serde(default, rename = "as")]
+        by: DiskKind,
     },
     /// Removes a disk of this machine; its volume stays. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
     VolumeDetach {

@@ -42,6 +42,7 @@ impl BlockTarget for Volume {
             host_sectors: told.unwrap_or(of_drives),
             smallest_request: told.map_or(ByteCount(1), |told| told.logical.bytes()),
             minimum_io: physical.bytes(),
+            strip: spec.geometry.strip().bytes(),
             optimal_io: spec.geometry.stripe_bytes(),
             rotational: drives(self).any(|info| info.rotational),
         }
