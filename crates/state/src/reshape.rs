@@ -25,7 +25,7 @@
 
 use layout::{Geometry, MirrorArrangement};
 use std::ops::Range;
-use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// What is recorded of a reshape, durably.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -209,9 +209,7 @@ impl Reshape {
 
     /// New stripes that are in use when all below `at` is moved.
     pub fn new_stripes(&self, at: ByteOffset) -> Range<u64> {
-        let StripeIndex(end) = self.to.stripe_of(at).0;
-        let end = if at.0 >= self.bytes.0 { self.to.stripes().0 } else { end };
-        0..end
+        0..at.0.div_ceil(self.to.stripe_bytes().0)
     }
 }
 
