@@ -279,6 +279,7 @@ impl Shard {
         if let Some(volume) = &volume {
             volume.closing.set(true);
             volume.close_promises();
+            volume.moving().inspect(|moving| moving.give_up(self.env()));
             inner.tasks.stop_all_of(&inner.resources, id);
             self.changed().wait_until(self.env(), || volume.users.get() == 0).await;
             let drained = match volume.promises_by_log() {

@@ -104,14 +104,25 @@ impl Moving {
         self.changed.notify(env);
     }
 
+    /// The volume goes away: nobody waits any more for what is closed.
+    pub(crate) fn give_up(&self, env: &Env) {
+        self.changed.notify(env);
+    }
+
     /// The first part of a request that one side serves, as soon as it may.
-    async fn enter<'a>(&'a self, old: &Rc<Volume>, range: ByteRange) -> Part<'a> {
+    ///
+    /// # Errors
+    /// When the volume goes away before that.
+    async fn enter<'a>(&'a self, old: &Rc<Volume>, range: ByteRange) -> Result<Part<'a>, IoError> {
         let env = old.shard().env();
         let is_open = || {
             let closed = self.closed.get();
             !(closed.start..closed.end()).contains(&range.start)
         };
-        self.changed.wait_until(env, is_open).await;
+        self.changed.wait_until(env, || is_open() || old.closing.get()).await;
+        if !is_open() {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
         let (below, closed) = (self.below.get(), self.closed.get());
         let (end, side) = match () {
             () if range.start < below => (below, &self.to),
@@ -122,7 +133,7 @@ impl Moving {
         let number = self.requests.get();
         self.requests.set(number + 1);
         self.under_way.borrow_mut().insert(number, range);
-        Part { moving: self, env: env.clone(), number, range, side: side.clone() }
+        Ok(Part { moving: self, env: env.clone(), number, range, side: side.clone() })
     }
 }
 
@@ -141,7 +152,14 @@ pub(super) async fn read(
     let (mut left, mut behind, mut result) = (range, Some(buf), Ok(()));
     let mut parts = Vec::new();
     while let Some(mut buf) = behind.take() {
-        let part = moving.enter(old, left).await;
+        let part = match moving.enter(old, left).await {
+            Ok(part) => part,
+            Err(error) => {
+                result = result.and(Err(error));
+                parts.push(buf);
+                break;
+            }
+        };
         left = rest(left, part.range);
         behind = (!left.is_empty()).then(|| buf.split_off(part.range.len));
         let (read, back) = match part.side.enter() {
@@ -168,7 +186,7 @@ pub(super) async fn write(
 ) -> Result<(), IoError> {
     let mut left = range;
     while !left.is_empty() {
-        let part = moving.enter(old, left).await;
+        let part = moving.enter(old, left).await?;
         let _user = part.side.enter()?;
         let data = data.cut(part.range.start - range.start, part.range.len);
         part.side.write_entered(part.range, data, durability).await?;
@@ -181,7 +199,7 @@ pub(super) async fn write(
 pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) -> Result<(), IoError> {
     let mut left = range;
     while !left.is_empty() {
-        let part = moving.enter(old, left).await;
+        let part = moving.enter(old, left).await?;
         let _user = part.side.enter()?;
         part.side.trim_entered(part.range).await?;
         left = rest(left, part.range);
@@ -205,7 +223,7 @@ pub(super) async fn status(
     if range.is_empty() {
         return Ok(Vec::new());
     }
-    let part = moving.enter(old, range).await;
+    let part = moving.enter(old, range).await?;
     let _user = part.side.enter()?;
     part.side.status_entered(part.range).await
 }
