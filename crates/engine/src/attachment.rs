@@ -1,11 +1,12 @@
 //! What a shard needs to serve a volume: what it is, its drives, and what is known of it.
 
 use crate::memory::CacheTerms;
-use crate::volume::{VolumeMeter, VolumeSpec};
+use crate::volume::{VolumeId, VolumeMeter, VolumeSpec};
 use env::{DriveSource, HostSectors, Slice};
 use ondisk::{TailPlace, Uuid};
-use state::VolumeState;
+use state::{Moved, Reshape, VolumeState, Window};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
@@ -138,6 +139,52 @@ impl ReadTerms {
     }
 }
 
+/// How a volume goes to another layout. All three volumes are attached, those beside it hidden: to hosts they are one.
+#[derive(Clone, Debug)]
+pub struct ReshapePlace {
+    /// Which bytes go in which order.
+    pub reshape: Reshape,
+    /// How far it is by what is recorded.
+    pub moved: Moved,
+    /// The volume by the new layout, over the same data area of each drive, all of it synced.
+    pub to: VolumeId,
+    /// Where windows are saved: the new layout once more, in a place of its own on each drive.
+    pub save: VolumeId,
+}
+
+/// Where a window is read, and where it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyWay {
+    /// By the old layout, to where it is saved.
+    Save,
+    /// By the old layout, to where it lies by the new one.
+    Move,
+    /// From where it is saved, to where it lies by the new layout.
+    MoveSaved,
+}
+
+/// A step of a reshape ([`state::Step`]), as shards are told it. Each is answered by every shard before the next one is given.
+#[derive(Clone, Debug)]
+pub enum ReshapeOrder {
+    /// The volume is served by two layouts from now on. What is saved is closed until it is opened.
+    Begin(Box<ReshapePlace>),
+    /// Hosts wait that ask for the window. Answered when no request to it is under way here. What caches have of it is to be drained
+    /// then ([`ShardMessage::Drain`](crate::ShardMessage::Drain)).
+    Close(Window),
+    /// The window is about to be written by the new layout: it is saved, or it lies over nothing that is needed. Answered when nobody is at old
+    /// stripes any more that it is written over.
+    Free {
+        /// The window.
+        window: Window,
+        /// Whether it is read from where it is saved.
+        is_saved: bool,
+    },
+    /// Copy the window, and flush the drives. For one shard: it reads and writes through those that own the stripes.
+    Copy(Window, CopyWay),
+    /// Hosts may ask for everything; bytes below this are served by the new layout.
+    Open(ByteOffset),
+}
+
 /// Everything a shard needs to serve a volume.
 #[derive(Clone)]
 pub struct Attachment {
@@ -156,6 +203,8 @@ pub struct Attachment {
     pub hidden: bool,
     /// The sectors that its hosts are told of.
     pub told: ToldSectors,
+    /// Its stripes that are in use: all, but on the way to another layout. Nothing is ever read or written where another one would be.
+    pub live: Range<u64>,
     /// How copies share a stream.
     pub streams: StreamSharing,
     /// What it has of the cache.
@@ -188,6 +237,7 @@ impl Attachment {
             journal: None,
             hidden: false,
             told: ToldSectors::default(),
+            live: 0..u64::MAX,
             streams: StreamSharing::default(),
             cache,
             reads: ReadTerms::default(),

@@ -33,8 +33,8 @@
 //!
 //! ```text
 //! server        Shard: takes messages, owns volumes and tasks
-//! background    Tasks: rebuild, copy, check, initialisation, resync, relocation
-//! host          Volume: what hosts ask; Exchange: what is on its way to other shards
+//! background    Tasks: rebuild, copy, check, initialisation, resync, relocation; reshape
+//! host          Volume: what hosts ask, of one layout or of two; Exchange: what is on its way to other shards
 //! cache         Cache: writes that wait, and go to the drives together
 //! recovery      Recovery: what to do when bytes cannot be had
 //! stripe        Stripes: one request on one stripe; marks, flushes, the journal
@@ -75,8 +75,8 @@ pub mod unkept;
 mod volume;
 
 pub use attachment::{
-    Attachment, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, ReadTerms, StreamSharing,
-    ToldSectors,
+    Attachment, CopyWay, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, ReadTerms,
+    ReshapeOrder, ReshapePlace, StreamSharing, ToldSectors,
 };
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
@@ -88,7 +88,10 @@ pub use messages::{
 };
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
-pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
+pub use state::{
+    Change, Moved, Mover, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step,
+    VolumeState,
+};
 pub use stripe::{JournalTerms, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{ALIGNMENT, Counters, FaultPolicy, VolumeId, VolumeMeter, VolumeSpec, served};

@@ -4,7 +4,7 @@
 //! request away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReadTerms};
+use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReadTerms, ReshapeOrder};
 use crate::memory::{Absorb, CellShare};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
@@ -165,6 +165,8 @@ pub enum ShardMessage {
     Drain(VolumeId, Done),
     /// Forget what is in cells of a volume of the memory that is not served: nobody will want it.
     DiscardCells(u32, Done),
+    /// A step of a volume on its way to another layout.
+    Reshape(VolumeId, ReshapeOrder, Done),
     /// Begin a background task on this shard's regions. Answered when it has begun.
     StartTask(Box<TaskOrder>, Done),
     /// Change how fast a task may be.

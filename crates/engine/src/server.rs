@@ -1,8 +1,8 @@
 //! One shard of the engine: a thread, a ring, an executor, and the sole owner of its regions.
 
-use crate::attachment::{Attachment, DataLogTerms, JournalPlace};
-use crate::background::Tasks;
-use crate::host::{Exchange, Job, Then, Volume};
+use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReshapeOrder};
+use crate::background::{Tasks, reshape};
+use crate::host::{Exchange, Job, Then, Volume, begin_reshape};
 use crate::members::when_quiet;
 use crate::messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
@@ -190,6 +190,7 @@ impl Shard {
                 }
                 answer_control(&done, Ok(()));
             }
+            ShardMessage::Reshape(id, order, done) => self.reshape(id, order, done),
             ShardMessage::StartTask(order, done) => {
                 let result =
                     self.volume_or(order.volume).and_then(|volume| inner.tasks.start(&volume, *order));
@@ -278,6 +279,7 @@ impl Shard {
         if let Some(volume) = &volume {
             volume.closing.set(true);
             volume.close_promises();
+            volume.moving().inspect(|moving| moving.give_up(self.env()));
             inner.tasks.stop_all_of(&inner.resources, id);
             self.changed().wait_until(self.env(), || volume.users.get() == 0).await;
             let drained = match volume.promises_by_log() {
@@ -341,6 +343,18 @@ impl Shard {
             }
             other => answer_control(&done, other.map(drop)),
         }
+    }
+
+    fn reshape(&self, id: VolumeId, order: ReshapeOrder, done: Done) {
+        if let ReshapeOrder::Begin(place) = &order {
+            let begun = self.volume_or(id).and_then(|volume| {
+                let (to, save) = (self.volume_or(place.to)?, self.volume_or(place.save)?);
+                begin_reshape(&volume, place, &to, &save)
+            });
+            return answer_control(&done, begun);
+        }
+        let work = async move |volume: Rc<Volume>| reshape(&volume, order).await;
+        self.env().spawn("reshape", self.clone().answer_with(id, done, work));
     }
 
     /// Does something with a volume as one of its users, and answers.

@@ -21,6 +21,7 @@
 //! | `volume` | [`VolumeState`], [`SlotState`]: the value, and the questions that it answers |
 //! | `change` | [`Change`], [`VolumeState::apply`] |
 //! | `health` | [`VolumeState::stripe_health`], [`Overlay`] |
+//! | `reshape` | [`Reshape`], [`Mover`]: from one layout to another, window by window, while hosts work |
 //!
 //! The crate is pure: values in, values out. It knows no drive, no clock and no label format.
 
@@ -29,6 +30,7 @@ mod health;
 mod punctured;
 mod region_set;
 mod regions;
+mod reshape;
 mod volume;
 
 pub use change::Change;
@@ -36,4 +38,5 @@ pub use health::{Nothing, Overlay};
 pub use punctured::PuncturedBlocks;
 pub use region_set::{RegionIndex, RegionSet};
 pub use regions::Regions;
+pub use reshape::{Moved, Mover, Reshape, Step, Window};
 pub use volume::{Forced, Relocated, SlotState, VolumeState};

@@ -13,6 +13,7 @@
 //! | consistency check | `check.rs` | written and synced | |
 //! | full initialisation | `init.rs` | all | its redundancy is trusted |
 //! | into the distributed spare and back | `relocate.rs` | all; those in the spare | it has changed sides |
+//! | reshape: to another layout, ordered window by window | `reshape.rs` | all; there are two sets of them | |
 //! | repair of what patrol reading found | `mend_range.rs` | where that lies | |
 
 mod check;
@@ -22,10 +23,12 @@ mod mend_range;
 mod pace;
 mod rebuild;
 mod relocate;
+mod reshape;
 mod resync;
 mod running;
 mod walk;
 
+pub(crate) use reshape::reshape;
 pub(crate) use resync::resync;
 pub(crate) use running::Running;
 

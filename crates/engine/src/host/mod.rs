@@ -7,11 +7,13 @@ mod as_drive;
 mod block_target;
 mod exchange;
 mod fast_path;
+mod moving;
 mod split;
 mod stripe_request;
 mod volume;
 
 pub use as_drive::{VolumeDrive, VolumeService};
 pub(crate) use exchange::{Exchange, Job, Then};
+pub(crate) use moving::{Moving, begin_reshape};
 pub(crate) use split::Parent;
 pub use volume::Volume;

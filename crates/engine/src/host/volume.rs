@@ -5,7 +5,7 @@ use crate::attachment::{Attachment, ToldSectors};
 use crate::cache::{Cache, request_tag};
 use crate::host::ahead::{self, ReadingAhead};
 use crate::host::split::{self, Whole};
-use crate::host::{Exchange, fast_path, stripe_request};
+use crate::host::{Exchange, Moving, fast_path, moving, stripe_request};
 use crate::members::Drives;
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
@@ -18,7 +18,7 @@ use env::{
     TrafficRow,
 };
 use layout::{CopyIndex, DataIndex};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
@@ -36,6 +36,8 @@ pub struct Volume {
     /// Where these are counted, by what they ask.
     traffic: TrafficRow,
     pub(super) ahead: ReadingAhead,
+    /// The other side, once it is on its way to another layout.
+    pub(super) moving: OnceCell<Rc<Moving>>,
 }
 
 impl Deref for Volume {
@@ -57,8 +59,8 @@ impl Volume {
         let (exchange, hidden) = (exchange.clone(), attachment.hidden);
         let traffic = attachment.meter.traffic.join();
         let ahead = ReadingAhead::new(shard.env(), &cache, &exchange);
-        let (told, requests) = (attachment.told.clone(), Cell::new(0));
-        Ok(Rc::new(Volume { cache, exchange, hidden, told, requests, traffic, ahead }))
+        let (told, requests, moving) = (attachment.told.clone(), Cell::new(0), OnceCell::new());
+        Ok(Rc::new(Volume { cache, exchange, hidden, told, requests, traffic, ahead, moving }))
     }
 
     /// Checks what must hold in the engine's rooms between any two steps. An error is a sentence about somebody's mistake,
@@ -82,6 +84,11 @@ impl Volume {
     /// Whether hosts do not get to see it: it is being initialised as a whole.
     pub(crate) fn is_hidden(&self) -> bool {
         self.hidden
+    }
+
+    /// Its way to another layout, if it is on one.
+    pub(crate) fn moving(&self) -> Option<Rc<Moving>> {
+        self.moving.get().cloned()
     }
 
     /// The shard it was looked up on.
@@ -133,12 +140,23 @@ impl Volume {
             Err(error) => return (Err(error), Some(buf)),
         };
         let timed = self.note_request(Operation::Read);
-        let (result, buf) = self.read_entered(range, buf).await;
+        let (result, buf) = match self.moving.get() {
+            None => self.read_entered(range, buf).await,
+            Some(moving) => Box::pin(moving::read(self, moving, range, buf)).await,
+        };
         self.note_end(timed, range.len, &result);
         (result, buf)
     }
 
-    async fn read_entered(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
+    /// Reads by this layout, for whoever has entered it.
+    ///
+    /// # Errors
+    /// Those of [`Volume::read`].
+    pub(crate) async fn read_entered(
+        self: &Rc<Self>,
+        range: ByteRange,
+        buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
         if range.is_empty() {
             return (Ok(()), Some(buf));
         }
@@ -241,7 +259,25 @@ impl Volume {
         if timed.is_some() && !range.is_aligned(ALIGNMENT) {
             self.count(|counters| counters.unaligned_writes += 1);
         }
-        let result = match fast_path::write(self, range, &data, durability).await {
+        let result = match self.moving.get() {
+            None => self.write_entered(range, data, durability).await,
+            Some(moving) => Box::pin(moving::write(self, moving, range, data, durability)).await,
+        };
+        self.note_end(timed, range.len, &result);
+        result
+    }
+
+    /// Writes by this layout, for whoever has entered it.
+    ///
+    /// # Errors
+    /// Those of [`Volume::write`].
+    pub(crate) async fn write_entered(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        match fast_path::write(self, range, &data, durability).await {
             Some(result) => result,
             None if range.is_empty() => Ok(()),
             None => match self.only_stripe(range) {
@@ -253,9 +289,7 @@ impl Volume {
                     Box::pin(split::run(self, range, Whole::Write(data, durability), self.next_tag())).await.0
                 }
             },
-        };
-        self.note_end(timed, range.len, &result);
-        result
+        }
     }
 
     /// Makes `range` read as zeroes.
@@ -282,12 +316,23 @@ impl Volume {
             return Ok(());
         }
         let timed = self.note_request(Operation::Trim);
-        let result = match self.only_stripe(range) {
-            Some((stripe, within)) => Box::pin(stripe_request::trim(self, stripe, within)).await,
-            None => Box::pin(split::run(self, range, Whole::Trim, self.next_tag())).await.0,
+        let result = match self.moving.get() {
+            None => self.trim_entered(range).await,
+            Some(moving) => Box::pin(moving::trim(self, moving, range)).await,
         };
         self.note_end(timed, range.len, &result);
         result
+    }
+
+    /// Trims by this layout, for whoever has entered it.
+    ///
+    /// # Errors
+    /// Those of [`Volume::trim`].
+    pub(super) async fn trim_entered(self: &Rc<Self>, range: ByteRange) -> Result<(), IoError> {
+        match self.only_stripe(range) {
+            Some((stripe, within)) => Box::pin(stripe_request::trim(self, stripe, within)).await,
+            None => Box::pin(split::run(self, range, Whole::Trim, self.next_tag())).await.0,
+        }
     }
 
     /// Done when all writes that were acknowledged before the call are durable: what is dirty is in the data log, or destaged, and
@@ -298,12 +343,19 @@ impl Volume {
     pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         let _user = self.enter()?;
         let timed = self.note_request(Operation::Flush);
-        let result = self.make_durable().await;
+        let result = match self.moving.get() {
+            None => self.make_durable().await,
+            Some(moving) => Box::pin(moving::flush(self, moving)).await,
+        };
         self.note_end(timed, ByteCount::ZERO, &result);
         result
     }
 
-    async fn make_durable(self: &Rc<Self>) -> Result<(), IoError> {
+    /// Makes durable what this layout has.
+    ///
+    /// # Errors
+    /// Those of [`Volume::flush`].
+    pub(crate) async fn make_durable(self: &Rc<Self>) -> Result<(), IoError> {
         if self.answers_flushes() {
             return Ok(());
         }
@@ -332,10 +384,24 @@ impl Volume {
     /// # Errors
     /// `Invalid` past the end.
     pub async fn status(self: &Rc<Self>, range: ByteRange) -> Result<Vec<StatusExtent>, IoError> {
-        /// Strips that one answer looks at.
-        const MOST_STRIPS: usize = 256;
         self.check(range)?;
         let _user = self.enter()?;
+        match self.moving.get() {
+            None => self.status_entered(range).await,
+            Some(moving) => Box::pin(moving::status(self, moving, range)).await,
+        }
+    }
+
+    /// The same by this layout, for whoever has entered it.
+    ///
+    /// # Errors
+    /// Those of [`Volume::status`].
+    pub(super) async fn status_entered(
+        self: &Rc<Self>,
+        range: ByteRange,
+    ) -> Result<Vec<StatusExtent>, IoError> {
+        /// Strips that one answer looks at.
+        const MOST_STRIPS: usize = 256;
         // The drives say what there is.
         self.drain().await?;
         let mut extents: Vec<StatusExtent> = Vec::new();

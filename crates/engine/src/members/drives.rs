@@ -40,6 +40,8 @@ pub struct Drives {
     /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
     pub(crate) all_well: Cell<bool>,
     pub(crate) closing: Cell<bool>,
+    /// The stripes that are in use: all, but for a volume on its way to another layout.
+    live: Cell<(u64, u64)>,
     /// Requests and tasks that use the volume; it is detached when none is left.
     pub(crate) users: Cell<usize>,
 }
@@ -64,6 +66,7 @@ impl Drives {
             counters: attachment.meter.join(),
             all_well: Cell::new(false),
             closing: Cell::new(false),
+            live: Cell::new((attachment.live.start, attachment.live.end)),
             users: Cell::new(0),
             name: RefCell::new(spec.name.as_str().into()),
             spec,
@@ -222,10 +225,31 @@ impl Drives {
         self.counters.counters()
     }
 
-    /// The stripes of a region that the volume has.
+    /// Whether a stripe is in use. What lies where another one would be belongs to another layout, and must be left alone. Asked by
+    /// whoever holds the stripe: until he lets go, the answer stands.
+    pub(crate) fn is_live(&self, stripe: StripeIndex) -> bool {
+        self.live().contains(&stripe.0)
+    }
+
+    /// The stripes that are in use.
+    pub(crate) fn live(&self) -> std::ops::Range<u64> {
+        let (start, end) = self.live.get();
+        start..end
+    }
+
+    /// Only these stripes are in use from now on. The range before.
+    pub(crate) fn set_live(&self, live: std::ops::Range<u64>) -> std::ops::Range<u64> {
+        let before = self.live();
+        self.live.set((live.start, live.end));
+        before
+    }
+
+    /// The stripes of a region that the volume has, and that are in use.
     pub(crate) fn stripes_of(&self, region: RegionIndex) -> std::ops::Range<u64> {
         let std::ops::Range { start, end } = self.regions.stripes_of(region);
-        start..end.min(self.geometry().stripes().0).max(start)
+        let (first, last) = self.live.get();
+        let start = start.max(first.min(end));
+        start..end.min(self.geometry().stripes().0).min(last).max(start)
     }
 
     /// How many writes redundancy did not follow so far.

@@ -95,6 +95,9 @@ impl Recovery {
         places: &Places,
         how: Mend,
     ) -> Result<(), IoError> {
+        if !self.is_live(stripe) {
+            return Ok(()); // What lies there now is another layout's.
+        }
         // All that can be had first: what is filled with zeroes then must not be taken for a source.
         let mut lost = Places::new();
         for (drive, range) in merged(places) {

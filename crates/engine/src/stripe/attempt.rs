@@ -87,6 +87,9 @@ impl Stripes {
         trouble: &mut Trouble,
         how: &Attempt,
     ) -> (Ended, Host) {
+        if !self.is_live(stripe) {
+            return (Ended::Failed(IoError::new(IoErrorKind::Gone)), host);
+        }
         let _changing = self.changed_by(&request).map(|range| self.begin_change(stripe, range));
         let mut plan = self.take_plan();
         let ended = loop {

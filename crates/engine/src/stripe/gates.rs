@@ -1,6 +1,8 @@
-//! Regions that are changing sides between the distributed spare and home, and journals that come and go: writes to them wait.
+//! Regions that are changing sides between the distributed spare and home, and journals that come and go: writes to them wait. And stripes
+//! that are not in use any more, on the way to another layout.
 
 use crate::stripe::Stripes;
+use env::locks::{ALL_COLUMNS, Mode};
 use state::RegionIndex;
 use units::StripeIndex;
 
@@ -39,6 +41,18 @@ impl Stripes {
     /// Waits until the region of a stripe has changed sides. Nothing may be held meanwhile.
     pub(crate) async fn sides_are_changed(&self, stripe: StripeIndex) {
         self.gate_opened.wait_until(self.shard.env(), || !self.is_changing_sides(stripe)).await;
+    }
+
+    /// Only these stripes are in use from now on. Done when nobody holds one any more that was in use before.
+    pub(crate) async fn confine_to(&self, live: std::ops::Range<u64>) {
+        let before = self.set_live(live.clone());
+        let end = before.end.min(self.geometry().stripes().0);
+        for stripe in (before.start..end).filter(|stripe| !live.contains(stripe)).map(StripeIndex) {
+            if self.is_mine(stripe) {
+                let key = self.lock_key(stripe);
+                drop(self.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await);
+            }
+        }
     }
 
     /// Waits until a stripe may be written. Nothing may be held meanwhile.

@@ -155,6 +155,11 @@ impl Bench {
 
     /// The same, with these cells of a cache, in the order of the shards.
     pub async fn attach_with_cells(envs: Vec<Env>, attachment: Attachment, shares: Vec<CellShare>) -> Bench {
+        Bench::attach_all(envs, vec![attachment], shares).await
+    }
+
+    /// The same with several volumes; the first is [`VOLUME`].
+    pub async fn attach_all(envs: Vec<Env>, attachments: Vec<Attachment>, shares: Vec<CellShare>) -> Bench {
         let count = envs.len() as u16;
         let env = envs[0].clone();
         let (reports, mut receiver) =
@@ -182,12 +187,14 @@ impl Bench {
             assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
             assert!(sender.send(ShardMessage::Cells(share)).is_ok());
         }
-        let (health, state) = (attachment.state.in_service(), attachment.state.clone());
-        let keeper =
-            engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from([(VOLUME, state)]));
+        let health = attachments[0].state.in_service();
+        let states = attachments.iter().map(|attachment| (attachment.spec.id, attachment.state.clone()));
+        let keeper = engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from_iter(states));
         env.spawn("keeper", keeper);
         let mut bench = Bench { env, shards, volumes: Vec::new(), senders, reports: log, health, is_deaf };
-        bench.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        for attachment in attachments {
+            bench.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        }
         bench.volumes = bench.shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
         bench
     }

@@ -1,0 +1,100 @@
+//! The reshape: a volume goes to another layout on the same drives while hosts use it, window by window.
+//!
+//! Whoever keeps the record gives the orders, in the order of [`state::Mover`]: nothing is decided here. A volume that is reshaped
+//! is three: by the old layout, by the new one, and where windows are saved. Each has its own state, marks and journal,
+//! so that a window is read and written as anything else is, also without drives that have failed. Which of their stripes are in use
+//! is said to both layouts before anything lies elsewhere; tasks and repairs leave all others alone.
+//!
+//! Nobody else moves through one of the volumes meanwhile (rebuild, resync, check): what is in use would change below it.
+
+use crate::attachment::{CopyWay, ReshapeOrder};
+use crate::host::{Moving, Volume};
+use env::{Durability, IoError, IoErrorKind};
+use state::Window;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// What is read and written at a time, or one stripe where that is more.
+const AT_A_TIME: u64 = 4 << 20;
+
+/// Carries out a step on this shard. The caller has entered the volume.
+///
+/// # Errors
+/// When the volume is not on its way, or some of a window cannot be read or written.
+pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<(), IoError> {
+    let Some(moving) = volume.moving() else { return Err(IoError::new(IoErrorKind::Invalid)) };
+    let env = volume.shard().env();
+    match order {
+        ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::Close(window) => {
+            moving.close(env, &window).await;
+            Ok(())
+        }
+        ReshapeOrder::Free { window, is_saved } => free(volume, &moving, &window, is_saved).await,
+        ReshapeOrder::Copy(window, way) => copy(volume, &moving, &window, way).await,
+        ReshapeOrder::Open(below) => {
+            volume.confine_to(moving.reshape.old_stripes(below)).await;
+            moving.open(env, below);
+            Ok(())
+        }
+    }
+}
+
+/// What the window is written over is of no use any more, and what is written is.
+async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: bool) -> Result<(), IoError> {
+    let needed = if is_saved { window.bytes.end() } else { window.bytes.start };
+    volume.confine_to(moving.reshape.old_stripes(needed)).await;
+    // A replay would write them again.
+    volume.renew_journal().await?;
+    moving.to.set_live(moving.reshape.new_stripes(window.bytes.end()));
+    Ok(())
+}
+
+/// Copies a window, whole stripes of the new layout at a time.
+async fn copy(volume: &Rc<Volume>, moving: &Moving, window: &Window, way: CopyWay) -> Result<(), IoError> {
+    let (from, to) = match way {
+        CopyWay::Save => (volume, &moving.save),
+        CopyWay::Move => (volume, &moving.to),
+        CopyWay::MoveSaved => (&moving.save, &moving.to),
+    };
+    let (_from, _to) = (from.enter()?, to.enter()?);
+    let stripe = moving.reshape.to().stripe_bytes().0;
+    let at_a_time = (AT_A_TIME / stripe).max(1);
+    let mut next = window.stripes.start;
+    while next < window.stripes.end {
+        let end = (next + at_a_time).min(window.stripes.end);
+        let whole = ByteRange::from_to(ByteOffset(next * stripe), ByteOffset(end * stripe));
+        copy_stripes(volume, window, (from, way == CopyWay::MoveSaved), (to, way == CopyWay::Save), whole)
+            .await?;
+        next = end;
+    }
+    to.make_durable().await
+}
+
+/// Copies whole stripes of a window. What lies behind the volume's last byte is zeroes. `saved`: a side's bytes are counted from the
+/// window's beginning on.
+async fn copy_stripes(
+    volume: &Rc<Volume>,
+    window: &Window,
+    (from, from_saved): (&Rc<Volume>, bool),
+    (to, to_saved): (&Rc<Volume>, bool),
+    whole: ByteRange,
+) -> Result<(), IoError> {
+    let place = |range: ByteRange, is_saved: bool| match is_saved {
+        true => ByteRange::new(ByteOffset(range.start.0 - window.bytes.start.0), range.len),
+        false => range,
+    };
+    let shard = volume.shard();
+    let _payload = shard.reserve_payload(whole.len).await;
+    let mut buf = shard.env().pool().take_reserved(whole.len);
+    let bytes = whole.intersection(window.bytes);
+    let mut behind = buf.split_off(bytes.len);
+    behind.bytes_mut().fill(0);
+    let (read, back) = from.read_entered(place(bytes, from_saved), buf).await;
+    read?;
+    let back = back.filter(|back| back.len() == bytes.len);
+    let parts = [back.ok_or(IoError::new(IoErrorKind::TimedOut))?, behind];
+    let data = volume.put_together(parts.into_iter().filter(|part| part.len() > ByteCount::ZERO));
+    let data = data.ok_or(IoError::new(IoErrorKind::TimedOut))?;
+    to.write_entered(place(whole, to_saved), data.freeze(), Durability::Cached).await
+}

@@ -1,0 +1,229 @@
+//! A volume on its way to another layout, as hosts see it: one volume. Bytes below a cursor are served by the new layout, those
+//! above it by the old one, and those in between wait.
+//!
+//! # Invariants
+//! - The cursor and what is closed change by the steps of a reshape alone, each on all shards before the next one begins
+//!   ([`state::Mover`] has their order).
+//! - A request is counted from before it is sent to a side until it has ended. Whoever closes a window waits for those that touch
+//!   it. So no request is at a side that the bytes have left.
+//! - A request that reaches over the cursor, or into what is closed, is served in parts one after the other, as one over
+//!   several stripes may be.
+
+use crate::attachment::ReshapePlace;
+use crate::host::Volume;
+use env::sync::Signal;
+use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
+use state::{Reshape, Window};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// What a shard knows of a volume's way to another layout.
+pub(crate) struct Moving {
+    pub(crate) reshape: Reshape,
+    /// The volume by the new layout, and where windows are saved.
+    pub(crate) to: Rc<Volume>,
+    pub(crate) save: Rc<Volume>,
+    below: Cell<ByteOffset>,
+    closed: Cell<ByteRange>,
+    /// Requests of hosts that are at either side, by number.
+    under_way: RefCell<BTreeMap<u64, ByteRange>>,
+    requests: Cell<u64>,
+    changed: Signal,
+}
+
+/// A part of a host's request that is at one side. Dropping counts it out.
+struct Part<'a> {
+    moving: &'a Moving,
+    env: Env,
+    number: u64,
+    range: ByteRange,
+    side: Rc<Volume>,
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        self.moving.under_way.borrow_mut().remove(&self.number);
+        self.moving.changed.notify(&self.env);
+    }
+}
+
+/// A volume is served by two layouts from now on.
+///
+/// # Errors
+/// One sentence, if that cannot be.
+pub(crate) fn begin_reshape(
+    volume: &Volume,
+    place: &ReshapePlace,
+    to: &Rc<Volume>,
+    save: &Rc<Volume>,
+) -> Result<(), String> {
+    let ReshapePlace { reshape, moved, .. } = place;
+    if !reshape.allows(*moved) {
+        return Err(format!("'{}' is not reshaped up to byte {}", volume.name(), moved.to.0));
+    }
+    if volume.geometry() != reshape.from() || to.geometry() != reshape.to() {
+        return Err(format!("'{}' is not as its reshape says", volume.name()));
+    }
+    // A resync that has begun by now would not know.
+    let end = moved.to + moved.saved;
+    let live = (volume.live(), to.live());
+    if live != (reshape.old_stripes(end), reshape.new_stripes(end)) {
+        return Err(format!(
+            "'{}' is served with stripes {live:?}, which is not as far as its reshape is",
+            volume.name()
+        ));
+    }
+    let moving = Moving {
+        reshape: *reshape,
+        to: to.clone(),
+        save: save.clone(),
+        below: Cell::new(moved.to),
+        closed: Cell::new(ByteRange::from_to(moved.to, end)),
+        under_way: RefCell::default(),
+        requests: Cell::new(0),
+        changed: Signal::default(),
+    };
+    let moving = Rc::new(moving);
+    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))
+}
+
+impl Moving {
+    /// Has hosts wait that ask for a window. Done when no request to it is under way.
+    pub(crate) async fn close(&self, env: &Env, window: &Window) {
+        self.closed.set(window.bytes);
+        let is_quiet = || !self.under_way.borrow().values().any(|range| range.overlaps(window.bytes));
+        self.changed.wait_until(env, is_quiet).await;
+    }
+
+    /// Nothing is closed any more, and bytes below this are served by the new layout.
+    pub(crate) fn open(&self, env: &Env, below: ByteOffset) {
+        self.below.set(below);
+        self.closed.set(ByteRange::new(below, ByteCount::ZERO));
+        self.changed.notify(env);
+    }
+
+    /// The volume goes away: nobody waits any more for what is closed.
+    pub(crate) fn give_up(&self, env: &Env) {
+        self.changed.notify(env);
+    }
+
+    /// The first part of a request that one side serves, as soon as it may.
+    ///
+    /// # Errors
+    /// When the volume goes away before that.
+    async fn enter<'a>(&'a self, old: &Rc<Volume>, range: ByteRange) -> Result<Part<'a>, IoError> {
+        let env = old.shard().env();
+        let is_open = || {
+            let closed = self.closed.get();
+            !(closed.start..closed.end()).contains(&range.start)
+        };
+        self.changed.wait_until(env, || is_open() || old.closing.get()).await;
+        if !is_open() {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        let (below, closed) = (self.below.get(), self.closed.get());
+        let (end, side) = match () {
+            () if range.start < below => (below, &self.to),
+            () if range.start < closed.start => (closed.start, old),
+            () => (range.end(), old),
+        };
+        let range = ByteRange::from_to(range.start, end.min(range.end()));
+        let number = self.requests.get();
+        self.requests.set(number + 1);
+        self.under_way.borrow_mut().insert(number, range);
+        Ok(Part { moving: self, env: env.clone(), number, range, side: side.clone() })
+    }
+}
+
+/// What is left of a range behind its first part.
+fn rest(range: ByteRange, part: ByteRange) -> ByteRange {
+    ByteRange::from_to(part.end(), range.end())
+}
+
+/// See [`Volume::read`].
+pub(super) async fn read(
+    old: &Rc<Volume>,
+    moving: &Moving,
+    range: ByteRange,
+    buf: Buf,
+) -> (Result<(), IoError>, Option<Buf>) {
+    let (mut left, mut behind, mut result) = (range, Some(buf), Ok(()));
+    let mut parts = Vec::new();
+    while let Some(mut buf) = behind.take() {
+        let part = match moving.enter(old, left).await {
+            Ok(part) => part,
+            Err(error) => {
+                result = result.and(Err(error));
+                parts.push(buf);
+                break;
+            }
+        };
+        left = rest(left, part.range);
+        behind = (!left.is_empty()).then(|| buf.split_off(part.range.len));
+        let (read, back) = match part.side.enter() {
+            Ok(_user) => part.side.read_entered(part.range, buf).await,
+            Err(error) => (Err(error), Some(buf)),
+        };
+        result = result.and(read);
+        parts.extend(back);
+    }
+    match old.put_together(parts.into_iter()).filter(|buf| buf.len() == range.len) {
+        Some(buf) => (result, Some(buf)),
+        // A drive that did not answer in time keeps some of it.
+        None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
+    }
+}
+
+/// See [`Volume::write`].
+pub(super) async fn write(
+    old: &Rc<Volume>,
+    moving: &Moving,
+    range: ByteRange,
+    data: Slice,
+    durability: Durability,
+) -> Result<(), IoError> {
+    let mut left = range;
+    while !left.is_empty() {
+        let part = moving.enter(old, left).await?;
+        let _user = part.side.enter()?;
+        let data = data.cut(part.range.start - range.start, part.range.len);
+        part.side.write_entered(part.range, data, durability).await?;
+        left = rest(left, part.range);
+    }
+    Ok(())
+}
+
+/// See [`Volume::trim`].
+pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) -> Result<(), IoError> {
+    let mut left = range;
+    while !left.is_empty() {
+        let part = moving.enter(old, left).await?;
+        let _user = part.side.enter()?;
+        part.side.trim_entered(part.range).await?;
+        left = rest(left, part.range);
+    }
+    Ok(())
+}
+
+/// See [`Volume::flush`].
+pub(super) async fn flush(old: &Rc<Volume>, moving: &Moving) -> Result<(), IoError> {
+    let _user = moving.to.enter()?;
+    moving.to.make_durable().await?;
+    old.make_durable().await
+}
+
+/// See [`Volume::status`].
+pub(super) async fn status(
+    old: &Rc<Volume>,
+    moving: &Moving,
+    range: ByteRange,
+) -> Result<Vec<StatusExtent>, IoError> {
+    if range.is_empty() {
+        return Ok(Vec::new());
+    }
+    let part = moving.enter(old, range).await?;
+    let _user = part.side.enter()?;
+    part.side.status_entered(part.range).await
+}

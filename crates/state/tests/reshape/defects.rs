@@ -1,0 +1,63 @@
+//! What is planted into the model of a reshape: each has to be found.
+
+/// What is planted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Defect {
+    None,
+
+    // Before a window is moved.
+    /// Hosts write to the window while it is moved.
+    NotClosed,
+    /// A write of a host that had begun is not waited for.
+    InFlightIgnored,
+    /// What the cache has of the window is written after it was moved.
+    DirtyIgnored,
+
+    // What is saved.
+    /// Nothing is.
+    NeverSaved,
+    /// The old row that is in part below the cursor counts as free.
+    BoundaryFree,
+    /// It is saved without redundancy.
+    SavedThin,
+    /// It is not flushed before it is recorded.
+    SaveUnflushed,
+    /// It is not recorded before the window is written.
+    SaveUnrecorded,
+
+    // What is moved.
+    /// The window is not flushed before it is recorded.
+    WriteUnflushed,
+    /// It is opened before that is recorded.
+    MoveUnrecorded,
+    /// A record is taken for durable when one drive has it.
+    FewLabels,
+    /// What is below the cursor is still written by the old layout.
+    RoutedByOld,
+    /// What is above the cursor is written by the new layout.
+    RoutedByNew,
+
+    // After a crash.
+    /// What was found is not recorded again.
+    Unconfirmed,
+    /// The window is read by the old layout, though it is saved.
+    SaveNotRead,
+}
+
+pub(super) const DEFECTS: [Defect; 15] = [
+    Defect::NotClosed,
+    Defect::InFlightIgnored,
+    Defect::DirtyIgnored,
+    Defect::NeverSaved,
+    Defect::BoundaryFree,
+    Defect::SavedThin,
+    Defect::SaveUnflushed,
+    Defect::SaveUnrecorded,
+    Defect::WriteUnflushed,
+    Defect::MoveUnrecorded,
+    Defect::FewLabels,
+    Defect::RoutedByOld,
+    Defect::RoutedByNew,
+    Defect::Unconfirmed,
+    Defect::SaveNotRead,
+];

@@ -1,0 +1,74 @@
+//! What is tried.
+
+use super::defects::{DEFECTS, Defect};
+use super::walk::explore;
+use super::{BLOCK, MEMBER, Setup};
+use layout::{Geometry, Level};
+use units::{ByteCount, DriveCount, StripSize};
+
+fn layout(level: Level, drives: u16, strip_blocks: u64) -> Geometry {
+    let strip = StripSize::new(ByteCount(strip_blocks * BLOCK)).expect("a strip");
+    Geometry::new(level, DriveCount(drives), strip, ByteCount(MEMBER as u64 * BLOCK)).expect("a small volume")
+}
+
+fn setup(from: Geometry, to: Geometry, blocks: usize, puts: &[(usize, u8)]) -> Setup {
+    Setup {
+        from,
+        to,
+        blocks,
+        save: 1,
+        most: 1,
+        puts: puts.to_vec(),
+        cached: false,
+        fails: 0,
+        crashes: 1,
+        defect: Defect::None,
+    }
+}
+
+/// A drive more: the beginning is saved, the rest is not.
+fn a_drive_more() -> Setup {
+    setup(layout(Level::Raid5, 3, 1), layout(Level::Raid5, 4, 1), 8, &[(3, 12)])
+}
+
+/// Stories in which every rule matters.
+fn stories() -> Vec<Setup> {
+    use Level::{Raid0, Raid1, Raid5, Raid6};
+    let more = a_drive_more();
+    vec![
+        more.clone(),
+        Setup { cached: true, ..more.clone() },
+        Setup { puts: vec![], crashes: 2, blocks: 4, ..more.clone() },
+        Setup { puts: vec![(4, 12)], fails: 1, blocks: 5, ..more.clone() },
+        Setup { save: 2, most: 2, puts: vec![], blocks: 12, ..more.clone() },
+        // As much data as before in the same rows: everything is saved.
+        setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[(2, 12)]),
+        Setup { crashes: 2, ..setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[]) },
+        setup(layout(Raid0, 2, 1), layout(Raid5, 3, 1), 5, &[(1, 12), (4, 13)]),
+        setup(layout(Raid1, 2, 1), layout(Raid5, 3, 1), 5, &[(2, 12)]),
+        setup(layout(Raid0, 2, 1), layout(Raid0, 3, 1), 9, &[(1, 12), (8, 13)]),
+        // Two drives may be lost.
+        setup(layout(Raid6, 4, 1), layout(Raid6, 5, 1), 5, &[]),
+        // Another strip, longer and shorter.
+        Setup { save: 2, ..setup(layout(Raid5, 3, 1), layout(Raid5, 3, 2), 7, &[(5, 12)]) },
+        Setup { save: 2, ..setup(layout(Raid5, 3, 2), layout(Raid5, 3, 1), 7, &[(2, 12)]) },
+        Setup { save: 2, ..setup(layout(Raid5, 3, 2), layout(Raid5, 4, 1), 7, &[]) },
+    ]
+}
+
+#[test]
+fn nothing_is_lost_whenever_the_machine_dies() {
+    for setup in stories() {
+        let states = explore(&setup).unwrap_or_else(|story| panic!("{story}"));
+        println!("{states:8} states: {} to {}, {:?}", setup.from, setup.to, setup.puts);
+    }
+}
+
+#[test]
+fn every_planted_defect_is_found() {
+    for defect in DEFECTS {
+        let found = stories().into_iter().find_map(|setup| explore(&Setup { defect, ..setup }).err());
+        let story = found.unwrap_or_else(|| panic!("{defect:?} is not found"));
+        println!("{defect:?}: {}", story.lines().last().unwrap_or_default());
+    }
+}
