@@ -168,6 +168,7 @@ fn unknown(desk: &Desk) -> World {
             drives: 0,
             hosts: 0,
             ups: None,
+            alarm: controller::AlarmInfo::default(),
         },
         volumes: Vec::new(),
         drives: Vec::new(),
