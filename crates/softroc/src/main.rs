@@ -17,6 +17,7 @@
 //! | `info` | `softroc info` |
 //! | `stats` | `volume stats`, `drive stats`, `top`: rates, from what the controller counts |
 //! | `support` | `softroc support`: a file for whoever helps |
+//! | `snmp` | `softroc snmp pass`: what the controller says, for net-snmp's daemon |
 //! | `service` | what systemd is told |
 //! | `manual` | man pages and completions, for packages |
 //! | `shards` | the shards of this process, each on a thread |
@@ -47,12 +48,13 @@ mod serve;
 mod service;
 mod shards;
 mod signals;
+mod snmp;
 mod stats;
 mod storcli;
 mod support;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{Cli, Command, SnmpCommand};
 use control::Control;
 use failure::{Failure, Outcome};
 use std::ffi::OsString;
@@ -129,6 +131,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Events(events) => control.events(events),
         Command::Top(top) => stats::top(&control, top),
         Command::Alarm(command) => control.alarm(command),
+        Command::Snmp(SnmpCommand::Pass) => snmp::pass(&control),
         Command::Support(command) => support::run(&control, command),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),

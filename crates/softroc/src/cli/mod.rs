@@ -26,7 +26,7 @@ pub use nbd::{NbdSecurity, TlsMode};
 pub use notify::{NotifyCommand, NotifySet};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::VolumeCommand;
-pub use watch::{AlarmCommand, Sampling, Support, Top};
+pub use watch::{AlarmCommand, Sampling, SnmpCommand, Support, Top};
 
 use access::Role;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -126,6 +126,9 @@ pub enum Command {
     /// Switch the alarm on or off, or silence it.
     #[command(subcommand)]
     Alarm(AlarmCommand),
+    /// Be asked by SNMP: answer the daemon of net-snmp.
+    #[command(subcommand)]
+    Snmp(SnmpCommand),
     /// Write a file for whoever helps: configuration, state, events, metrics, log, machine. There is neither data nor a secret in it.
     Support(Support),
     /// List events: every change of state with its cause and effect.

@@ -53,3 +53,10 @@ pub struct Support {
     #[command(flatten)]
     pub output: Output,
 }
+
+/// See [`Command::Snmp`](super::Command::Snmp).
+#[derive(Subcommand, Debug)]
+pub enum SnmpCommand {
+    /// Answer the questions of snmpd on standard input; in its settings: pass_persist .1.3.6.1.4.1.32473.1.3 /usr/bin/softroc snmp pass.
+    Pass,
+}
