@@ -5,14 +5,15 @@
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
 JUDGES = fio nut-server libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils postgresql sqlite3 prometheus systemd \
-	prometheus-node-exporter-collectors snmp snmpd snmptrapd tmux rsyslog libfile-which-perl curl openssl python3-venv $(GUEST)
+	prometheus-node-exporter-collectors snmp snmpd snmptrapd tmux rsyslog libfile-which-perl curl openssl python3-venv python3-seccomp $(GUEST)
 # With these, and a kernel of Debian's, a real Linux judges our arrays and has our volumes as disks in an emulated machine.
 GUEST = mdadm e2fsprogs binutils qemu-system-x86 busybox-static cpio kmod
 # The same from PyPI, into target/judges-python.
 PYTHON_JUDGES = pystorcli2==0.6.4 prometheus_client aiosmtpd
+STATIC = $(shell uname -m)-unknown-linux-gnu
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
-.PHONY: run test test-long test-md test-package package fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
+.PHONY: run test test-long test-md test-package package static fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -46,6 +47,10 @@ package: tools-build
 	@scripts/need --packages debhelper
 	$(CARGO) build --release -p softroc
 	scripts/package target/release/softroc target/package
+
+# One file that needs no library of the system: docs/service.md
+static: tools-build
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p softroc --target $(STATIC)
 
 test-package: tools-build
 	@scripts/need --packages debhelper lintian mmdebstrap

@@ -4,8 +4,8 @@ mod common;
 
 use common::Bench;
 use controller::{
-    AttachPolicy, Command, DiskAnswer, DiskInfo, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, Error,
-    ErrorKind, Reply, SetPolicy,
+    AttachPolicy, Command, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume,
+    Disks, Error, ErrorKind, Reply, SetPolicy,
 };
 use std::sync::{Arc, Mutex};
 
@@ -22,11 +22,12 @@ impl Disks for Kernel {
         let mut disks = self.disks.lock().unwrap();
         match request {
             DiskRequest::Look(volumes) => *self.looked.lock().unwrap() = volumes,
-            DiskRequest::Attach { volume, read_only } => {
+            DiskRequest::Attach { volume, read_only, by } => {
                 if let Some(error) = self.refuses.lock().unwrap().clone() {
                     return answer(Err(error));
                 }
-                let device = format!("/dev/nbd{}", disks.len());
+                let way = if by == DiskKind::Ublk { "ublkb" } else { "nbd" };
+                let device = format!("/dev/{way}{}", disks.len());
                 disks.push(DiskInfo {
                     device,
                     links: vec![format!("/dev/softroc/{}", volume.name)],
@@ -56,7 +57,7 @@ fn bench(seed: u64, kernel: &Arc<Kernel>) -> Bench {
 }
 
 fn attach(volume: &str, read_only: bool) -> Command {
-    Command::VolumeAttach { volume: volume.into(), read_only }
+    Command::VolumeAttach { volume: volume.into(), read_only, by: DiskKind::Nbd }
 }
 
 fn detach(volume: &str) -> Command {
@@ -94,6 +95,16 @@ fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
         assert_eq!(bench.show("data").disk, None);
         bench.ask(attach("data", false)).unwrap();
     }
+    bench.ask(detach("data")).unwrap();
+    let by_ublk = Command::VolumeAttach { volume: "data".into(), read_only: false, by: DiskKind::Ublk };
+    let Ok(Reply::Disk { disk, .. }) = bench.ask(by_ublk) else { panic!("it is attached") };
+    assert_eq!(disk.device, "/dev/ublkb0");
+    let looked = kernel.looked.lock().unwrap()[0].clone();
+    assert_eq!(
+        (looked.strip_bytes, looked.stripe_bytes),
+        (64 << 10, 128 << 10),
+        "what the kernel is to know"
+    );
     bench.ask(detach("data")).unwrap();
     bench.refused(ErrorKind::NotFound, detach("data"));
     bench.refused(ErrorKind::NotFound, detach("/dev/nbd7"));

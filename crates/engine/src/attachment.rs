@@ -2,12 +2,13 @@
 
 use crate::memory::CacheTerms;
 use crate::volume::{VolumeMeter, VolumeSpec};
-use env::{DriveSource, Slice};
+use env::{DriveSource, HostSectors, Slice};
 use ondisk::{TailPlace, Uuid};
 use state::VolumeState;
 use std::fmt;
 use std::sync::Arc;
-use units::{ByteCount, ByteOffset, ByteRange};
+use std::sync::atomic::{AtomicU8, Ordering};
+use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
 /// needs.
@@ -19,6 +20,34 @@ pub enum StreamSharing {
     /// Request by request, to whoever has the fewest: each passes over what the others read, which takes as long as
     /// reading it. Some controllers do so.
     Requests,
+}
+
+/// The sectors that hosts of a volume are told of, if they are not those of its drives. Its owner may change it while shards serve the
+/// volume: hosts that connect from then on are told so. Clones are the same.
+#[derive(Clone, Default, Debug)]
+pub struct ToldSectors(Arc<AtomicU8>);
+
+impl ToldSectors {
+    const SET: u8 = 1;
+    const LARGE_LOGICAL: u8 = 2;
+    const LARGE_PHYSICAL: u8 = 4;
+
+    /// Tells hosts of these from now on; `None`: of those that the drives have.
+    pub fn set(&self, sectors: Option<HostSectors>) {
+        let bit = |size: SectorSize, bit: u8| if size == SectorSize::B4096 { bit } else { 0 };
+        let bits = sectors.map_or(0, |HostSectors { logical, physical }| {
+            Self::SET | bit(logical, Self::LARGE_LOGICAL) | bit(physical, Self::LARGE_PHYSICAL)
+        });
+        self.0.store(bits, Ordering::Relaxed);
+    }
+
+    /// What hosts are told of, if it is not what the drives have.
+    pub(crate) fn get(&self) -> Option<HostSectors> {
+        let bits = self.0.load(Ordering::Relaxed);
+        let size = |bit: u8| if bits & bit == 0 { SectorSize::B512 } else { SectorSize::B4096 };
+        let (logical, physical) = (size(Self::LARGE_LOGICAL), size(Self::LARGE_PHYSICAL));
+        (bits & Self::SET != 0).then_some(HostSectors { logical, physical })
+    }
 }
 
 /// Where a volume's journal lies, and what its records are called until the next start.
@@ -125,6 +154,8 @@ pub struct Attachment {
     pub journal: Option<JournalPlace>,
     /// Whether hosts do not get to see it: it is being initialised as a whole.
     pub hidden: bool,
+    /// The sectors that its hosts are told of.
+    pub told: ToldSectors,
     /// How copies share a stream.
     pub streams: StreamSharing,
     /// What it has of the cache.
@@ -156,6 +187,7 @@ impl Attachment {
             state,
             journal: None,
             hidden: false,
+            told: ToldSectors::default(),
             streams: StreamSharing::default(),
             cache,
             reads: ReadTerms::default(),

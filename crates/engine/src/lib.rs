@@ -76,6 +76,7 @@ mod volume;
 
 pub use attachment::{
     Attachment, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, ReadTerms, StreamSharing,
+    ToldSectors,
 };
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
@@ -90,4 +91,4 @@ pub use shard::Resources;
 pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
 pub use stripe::{JournalTerms, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
-pub use volume::{Counters, FaultPolicy, VolumeId, VolumeMeter, VolumeSpec, served};
+pub use volume::{ALIGNMENT, Counters, FaultPolicy, VolumeId, VolumeMeter, VolumeSpec, served};

@@ -60,14 +60,20 @@ pub struct Counters {
     pub repaired: u64,
     /// Runs of blocks whose content was lost.
     pub lost_blocks: u64,
+    /// Writes of hosts that did not begin and end at whole multiples of [`ALIGNMENT`].
+    pub unaligned_writes: u64,
 }
 
+/// What writes of hosts should begin and end at multiples of: the largest sector that drives have.
+pub const ALIGNMENT: ByteCount = ByteCount(4096);
+
 impl Counters {
-    const NUMBERS: usize = 6;
+    const NUMBERS: usize = 7;
 
     fn numbers(self) -> [u64; Counters::NUMBERS] {
-        let Counters { joined_writes, fast_path, replans, resynced_stripes, repaired, lost_blocks } = self;
-        [joined_writes, fast_path, replans, resynced_stripes, repaired, lost_blocks]
+        let Counters { joined_writes, fast_path, replans, resynced_stripes, .. } = self;
+        let Counters { repaired, lost_blocks, unaligned_writes, .. } = self;
+        [joined_writes, fast_path, replans, resynced_stripes, repaired, lost_blocks, unaligned_writes]
     }
 
     /// From as many numbers; those that are not there are zero.
@@ -80,6 +86,7 @@ impl Counters {
             resynced_stripes: at(3),
             repaired: at(4),
             lost_blocks: at(5),
+            unaligned_writes: at(6),
         }
     }
 }

@@ -17,24 +17,69 @@
 //! - A call runs to its end, even if nobody wants its outcome any more.
 
 use crate::sync::Taken;
-use crate::{Buf, Durability, Env, IoError, Slice, StatusExtent};
+use crate::{Buf, BufferPool, Durability, Env, IoError, Slice, StatusExtent};
 use std::future::Future;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, SectorSize};
 
-/// How large a target is, and which requests suit it. It does not change while the target is served.
+/// The sectors that a disk has for its hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostSectors {
+    /// The unit in which hosts address it.
+    pub logical: SectorSize,
+    /// What a host should not write a part of.
+    pub physical: SectorSize,
+}
+
+/// The longest payload that is offered to hosts where memory allows.
+const LONGEST_TRANSFER: ByteCount = ByteCount(32 << 20);
+
+/// Zeroes and trims are handed to a target in runs of about this length.
+const LONG_RUN: ByteCount = ByteCount(32 << 20);
+
+/// The longest payload of a request: a power of two of which a shard's memory for payloads (half its pool) holds two, so
+/// that one such request does not stop all others.
+pub fn longest_payload(pool: &BufferPool) -> ByteCount {
+    let share = (pool.limit().0 / 4).max(4096);
+    ByteCount(1 << share.ilog2()).min(LONGEST_TRANSFER)
+}
+
+/// How large a target is, and which requests suit it. It does not change while the target is served, but for
+/// what hosts are told of sectors: that holds for those that connect from then on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetGeometry {
     /// Bytes that hosts may use.
     pub capacity: ByteCount,
     /// The unit of [`BlockTarget::status`], and of requests that need nothing read first because of their edges.
     pub sector: SectorSize,
+    /// The sectors that hosts are told of.
+    pub host_sectors: HostSectors,
+    /// The smallest request that hosts are told to send; one that is smaller is carried out all the same.
+    pub smallest_request: ByteCount,
     /// The smallest request that every drive carries out without reading first.
     pub minimum_io: ByteCount,
+    /// The run of bytes that lies on one drive: a request within it moves one arm.
+    pub strip: ByteCount,
     /// A multiple of this, aligned to it, is written without reading anything: a whole stripe.
     pub optimal_io: ByteCount,
     /// Whether any of it rotates.
     pub rotational: bool,
+}
+
+impl TargetGeometry {
+    /// `range` in runs of about 32 MiB, cut between what the target writes best: how ports hand over zeroes and trims, so that one
+    /// request over terabytes neither queues millions of stripes at once nor outlives its connection for long.
+    pub fn long_runs(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + use<> {
+        let unit = self.optimal_io.max(ByteCount(1));
+        let run = unit * (LONG_RUN.0 / unit.0).max(1);
+        let mut rest = range;
+        std::iter::from_fn(move || {
+            let end = (rest.start + ByteCount(1)).align_up(run).min(rest.end());
+            let first = ByteRange::from_to(rest.start, end);
+            rest = ByteRange::from_to(end, rest.end());
+            (!first.is_empty()).then_some(first)
+        })
+    }
 }
 
 /// What a host port reads and writes. See the [module](self).

@@ -30,6 +30,7 @@ mod executor;
 mod health;
 mod hosts;
 mod kept;
+mod kernel_queue;
 pub mod locks;
 pub mod mailbox;
 mod member;
@@ -44,7 +45,7 @@ mod time;
 mod traffic;
 mod world;
 
-pub use block_target::{BlockTarget, TargetGeometry, Targets};
+pub use block_target::{BlockTarget, HostSectors, TargetGeometry, Targets, longest_payload};
 pub use buffers::{Buf, BufferPool, Bufs, Slice, Slices};
 pub use drive::{
     BlockStatus, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, IoRequest,
@@ -55,6 +56,7 @@ pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
 pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
 pub use kept::{KeptMemory, KeptSize, Words};
+pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, IoOutcome};
 pub use runners::Runners;

@@ -92,6 +92,11 @@ impl Peer {
     pub fn at(address: impl Into<String>) -> Peer {
         Peer { address: address.into(), process: None }
     }
+
+    /// Whether it has connected to a Unix socket, of this machine therefore.
+    pub fn is_at_unix_socket(&self) -> bool {
+        self.address.starts_with("unix:")
+    }
 }
 
 /// For people: a process by what runs in it, anything else by its address.

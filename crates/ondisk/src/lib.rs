@@ -78,7 +78,7 @@ pub use label::{
     StartDegraded,
 };
 pub use log_device::{LogFound, LogLabel, LogMember, LogPlace};
-pub use modes::{CacheMode, DriveCache, ReadMode, WriteMode};
+pub use modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
 pub use own::{Carried, Found, Headless, find, restore};
 pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};

@@ -76,6 +76,20 @@ setting! {
 }
 
 setting! {
+    /// Which sectors hosts of a volume are told of.
+    SectorFormat {
+        /// Those of its drives: logical ones as large as the largest among them, physical ones too.
+        Default = "default",
+        /// 512 bytes, logical and physical.
+        Native512 = "512n",
+        /// Logical ones of 512 bytes on physical ones of 4096 bytes.
+        Emulated512 = "512e",
+        /// 4096 bytes, logical and physical.
+        Native4096 = "4Kn",
+    }
+}
+
+setting! {
     /// What is wished of the drives' own write caches.
     DriveCache {
         /// They are left as the drives have them.

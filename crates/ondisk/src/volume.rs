@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::intent::MAX_REGIONS;
-use crate::modes::{CacheMode, DriveCache, ReadMode, WriteMode};
+use crate::modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
 use crate::runs::Runs;
 use crate::tail::{BLOCK, Tail};
 use crate::uuid::Uuid;
@@ -238,6 +238,9 @@ pub struct VolumeLabel {
     /// What the drives' own write caches are to be.
     #[serde(default, skip_serializing_if = "DriveCache::is_default")]
     pub drive_cache: DriveCache,
+    /// Which sectors hosts are told of.
+    #[serde(default, skip_serializing_if = "SectorFormat::is_default")]
+    pub sector_format: SectorFormat,
     /// Where else its data may be. Programs that know nothing of that refuse the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLabel>,

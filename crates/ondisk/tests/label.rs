@@ -50,6 +50,7 @@ fn volume() -> VolumeLabel {
         read_mode: ondisk::ReadMode::default(),
         cache_mode: ondisk::CacheMode::default(),
         drive_cache: ondisk::DriveCache::default(),
+        sector_format: ondisk::SectorFormat::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),
@@ -101,6 +102,7 @@ fn full_label() -> Label {
         read_mode: ondisk::ReadMode::ReadAhead,
         cache_mode: ondisk::CacheMode::Cached,
         drive_cache: ondisk::DriveCache::Off,
+        sector_format: ondisk::SectorFormat::Emulated512,
         kept: Some(ondisk::KeptLabel { memory: uuid(0xDD), boot: uuid(0xEE) }),
         ..volume()
     });

@@ -51,6 +51,7 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         read_mode: ondisk::ReadMode::default(),
         cache_mode: ondisk::CacheMode::default(),
         drive_cache: ondisk::DriveCache::default(),
+        sector_format: ondisk::SectorFormat::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),

@@ -44,6 +44,7 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         read_mode: ondisk::ReadMode::default(),
         cache_mode: ondisk::CacheMode::default(),
         drive_cache: ondisk::DriveCache::default(),
+        sector_format: ondisk::SectorFormat::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),

@@ -35,7 +35,8 @@ pub enum Unfit {
 }
 
 impl Encryption {
-    /// TLS 1.2 and 1.3 with these certificates. If it is `required`, a client without TLS can do nothing but leave.
+    /// TLS 1.2 and 1.3 with these certificates. If it is `required`, a client without TLS can do
+    /// nothing but leave, unless it is at a Unix socket.
     ///
     /// # Errors
     /// When a file is not what it should be.
@@ -66,7 +67,7 @@ impl Encryption {
         Ok(Encryption { config: Arc::new(config), required, knows_clients })
     }
 
-    /// Whether nobody uses anything here who has not proved who they are.
+    /// Whether nobody of another machine uses anything here who has not proved who they are.
     pub fn keeps_strangers_out(&self) -> bool {
         self.required && self.knows_clients
     }

@@ -4,16 +4,13 @@ use crate::access::{Access, Rights, Visitor};
 use crate::encryption::Encryption;
 use crate::session::{Inlet, Life, Session};
 use crate::tls;
-use env::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets};
+use env::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets, longest_payload};
 use rustls::pki_types::CertificateDer;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::ByteCount;
 
 pub use crate::session::Arrival;
-
-/// The longest payload that is offered where memory allows.
-const LONGEST_TRANSFER: ByteCount = ByteCount(32 << 20);
 
 /// A host's protocol over byte streams. The value is what a session knows after the greeting: how replies are framed.
 pub trait Protocol: Sized + 'static {
@@ -171,11 +168,9 @@ impl<S: Targets> Offer<S> {
         Some(Rights { read_only: given.read_only || self.is_read_only(target) })
     }
 
-    /// The longest payload of a request: a power of two of which the shard's memory for payloads (half its pool)
-    /// holds two, so that one such request does not stop all others.
+    /// The longest payload of a request.
     pub fn longest_transfer(&self) -> ByteCount {
-        let share = (self.targets.env().pool().limit().0 / 4).max(4096);
-        ByteCount(1 << share.ilog2()).min(LONGEST_TRANSFER)
+        longest_payload(self.targets.env().pool())
     }
 }
 

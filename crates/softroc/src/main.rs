@@ -33,6 +33,7 @@ mod cli;
 mod control;
 mod explain;
 mod failure;
+mod guests;
 mod info;
 mod machine;
 mod manual;

@@ -10,6 +10,7 @@ use crate::cache;
 use crate::cli::{MetricsCompat, Serve};
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
+use crate::guests::Guests;
 use crate::nbd_security;
 use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
@@ -78,6 +79,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         allow_remote: serve.allow_remote,
+        vhost_user: serve.vhost_user.clone(),
         socket: control.socket().to_owned(),
         access: socket_access(serve)?,
         metrics: serve.metrics.clone(),
@@ -230,6 +232,7 @@ struct Plan {
     drives: Vec<String>,
     logs: Vec<String>,
     allow_remote: bool,
+    vhost_user: Option<PathBuf>,
     socket: PathBuf,
     access: SocketAccess,
     metrics: Option<Address>,
@@ -242,23 +245,29 @@ struct Plan {
 impl Plan {
     async fn serve(self, env: &Env) -> Outcome {
         let pulse = Pulse::watched(self.shards);
-        let port =
-            PortOptions { pulse: pulse.clone(), sessions: self.sessions.clone(), ..PortOptions::default() };
+        let guests = self.vhost_user.as_deref().map(Guests::new).transpose()?;
+        let port = PortOptions {
+            pulse: pulse.clone(),
+            sessions: self.sessions.clone(),
+            offers: guests.as_ref().map(Guests::offers),
+            ..PortOptions::default()
+        };
         env.spawn("watchdog", pulse.report(env.clone()));
         let hosts = port.hosts.clone();
         let mut node = Node::start(env, self.shards, self.memory, port)?;
         let (stops, threads) = node.take_threads();
-        let outcome = self.serve_on(env, node, hosts).await;
+        let outcome = self.serve_on(env, node, hosts, guests).await;
         shards::stop(stops, threads)?;
         outcome
     }
 
-    async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts) -> Outcome {
+    async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts, guests: Option<Guests>) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
         let kept_out = self.sessions.encryption.as_ref().is_some_and(Encryption::keeps_strangers_out);
         let options =
             ServerOptions { allow_remote: self.allow_remote || kept_out, ..ServerOptions::default() };
-        let disks = LocalDisks::start(node.ports.clone())?;
+        let disks = LocalDisks::start(node.ports.clone(), node.guests.clone())?;
+        let guests = guests.map(|guests| guests.start(node.guests)).transpose()?;
         // Addresses first: a socket in use is found before any drive is touched.
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
@@ -283,7 +292,10 @@ impl Plan {
         let served = self.serve_until_asked(env, &nbd, &controller, setup, end).await;
         tracing::info!("stopping: outstanding requests finish first");
         service::stopping();
-        disks.close();
+        disks.close(env).await;
+        if let Some(guests) = guests {
+            guests.close(env).await;
+        }
         nbd.shut_down(LAST_REQUESTS).await;
         match controller.command(env, Command::Shutdown {}).await {
             Ok(Reply::Done { notes }) => notes.iter().for_each(|note| tracing::info!("{note}")),

@@ -1,16 +1,18 @@
 //! The shards of a controller: shard 0 on the calling thread, each other on a thread of its own.
 
 use crate::failure::{Failure, Outcome};
+use crate::guests::OfferTo;
 use crate::service::Pulse;
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
 use env::{Env, Hosts, mailbox};
+use guests::{GuestMessage, guest_mailbox, offer, serve_guests};
 use ports::nbd::Nbd;
 use ports::{PortMessage, SessionOptions, port_mailbox, serve_shard};
 use std::sync::mpsc;
 use units::ByteCount;
 use world_real::{Settings, ShardHandle, spawn_shard};
 
-/// What the NBD port of every shard is given.
+/// What the ports of every shard are given.
 #[derive(Clone, Default)]
 pub struct PortOptions {
     /// What sessions may do.
@@ -19,6 +21,8 @@ pub struct PortOptions {
     pub hosts: Hosts,
     /// Where it ticks.
     pub pulse: Pulse,
+    /// Who makes sockets for guests, if anybody does.
+    pub offers: Option<OfferTo>,
 }
 
 /// How a shard is reached from the others.
@@ -26,6 +30,7 @@ struct Contact {
     index: u16,
     engine: mailbox::Sender<ShardMessage>,
     port: mailbox::Sender<PortMessage>,
+    guests: mailbox::Sender<GuestMessage>,
     stop: mailbox::Sender<()>,
 }
 
@@ -35,6 +40,8 @@ pub struct Node {
     pub engines: Vec<mailbox::Sender<ShardMessage>>,
     /// Messages to each shard's NBD port.
     pub ports: Vec<mailbox::Sender<PortMessage>>,
+    /// Messages to each shard about guests' queues.
+    pub guests: Vec<mailbox::Sender<GuestMessage>>,
     /// What the shards report, for the controller.
     pub reports: mailbox::Receiver<Report>,
     stops: Vec<mailbox::Sender<()>>,
@@ -76,8 +83,9 @@ impl Node {
             }
         }
         let ports = contacts.iter().map(|contact| contact.port.clone()).collect();
+        let guests = contacts.iter().map(|contact| contact.guests.clone()).collect();
         let stops = contacts.into_iter().map(|contact| contact.stop).collect();
-        Ok(Node { engines, ports, reports: receiver, stops, threads })
+        Ok(Node { engines, ports, guests, reports: receiver, stops, threads })
     }
 }
 
@@ -115,10 +123,16 @@ fn start_shard(
     let (port, port_messages) = port_mailbox(env);
     let (stop, stopped) = mailbox::mailbox(env, 1);
     let shard = seed.start(ShardIndex(index), count, reports);
-    let PortOptions { sessions, hosts, pulse } = options;
+    let PortOptions { sessions, hosts, pulse, offers } = options;
+    let (guests, guest_messages) = guest_mailbox(env);
     env.spawn("pulse", pulse.beat(env.clone(), index));
+    env.spawn("guests", serve_guests(shard.clone(), hosts.clone(), guest_messages));
+    // Every shard has the same volumes; one of them tells.
+    if let Some(offers) = offers.filter(|_| index == 0) {
+        env.spawn("guests' volumes", offer(shard.clone(), move |offered| offers.tell(offered)));
+    }
     env.spawn("nbd port", serve_shard::<Nbd, _>(shard.clone(), hosts, port_messages, sessions));
-    if introduce.send(Contact { index, engine, port, stop }).is_err() {
+    if introduce.send(Contact { index, engine, port, guests, stop }).is_err() {
         tracing::error!("nobody waits for shard {index}");
     }
     (shard, stopped)

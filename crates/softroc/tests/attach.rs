@@ -4,7 +4,7 @@
 mod common;
 
 use common::guest::{Guest, Keep, Verdict};
-use common::{Controller, Folder};
+use common::{Controller, Folder, skipped};
 use std::path::PathBuf;
 
 /// What the guest is asked for. It says a line for everything that is judged.
@@ -37,6 +37,25 @@ goes_on() { # every writer gets so much further, or the guest is late
         until [ "$(count $w)" -ge $c ]; do sleep 0.1; done
     done
 }
+story() { # a file system on the disk, written to while the controller dies and comes back
+    rm -f /run/enough /run/count.*
+    mount -t ext4 /dev/softroc/data /mnt
+    writer a & a=$!; writer b & b=$!
+    goes_on 2
+    kill -9 $daemon; wait $daemon; serve
+    goes_on 2
+    kill -TERM $daemon; wait $daemon; serve
+    goes_on 1
+    state mounted-$1
+    touch /run/enough; wait $a; wait $b
+    sync; echo 3 >/proc/sys/vm/drop_caches
+    for f in /mnt/*.*; do
+        [ "$(sha256sum <$f)" = "$(cat /run/sum.$(basename $f))" ] && echo "SAME $(basename $f)" || echo "DIFFERENT $f"
+    done
+    say busy-$1 ask detach data
+    umount /mnt
+    say fsck-$1 /sbin/e2fsck -fn /dev/softroc/data
+}
 mkdir /mnt
 serve
 ask drive add $DRIVES >/dev/null
@@ -53,27 +72,28 @@ link before data; link renamed other
 ask volume rename other data >/dev/null; attached
 state idle
 say mkfs /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0 /dev/softroc/data
-mount -t ext4 /dev/softroc/data /mnt
-
-writer a & a=$!; writer b & b=$!
-goes_on 2
-kill -9 $daemon; wait $daemon; serve
-goes_on 2
-kill -TERM $daemon; wait $daemon; serve
-goes_on 1
-state mounted
-touch /run/enough; wait $a; wait $b
-sync; echo 3 >/proc/sys/vm/drop_caches
-for f in /mnt/*.*; do
-    [ "$(sha256sum <$f)" = "$(cat /run/sum.$(basename $f))" ] && echo "SAME $(basename $f)" || echo "DIFFERENT $f"
-done
+story nbd
 say delete ask volume delete data --yes
-say busy ask detach data
-umount /mnt
-say fsck /sbin/e2fsck -fn /dev/softroc/data
 say detach ask detach /dev/softroc/data
 link gone data
 say none ask detach data
+
+say ublk-unloaded ask attach data --as ublk
+if insmod /modules/ublk_drv.ko 2>/dev/null; then
+    say ublk-attached ask attach data --as ublk
+    queue=/sys/block/ublkb0/queue
+    shape="$(cat $queue/logical_block_size $queue/minimum_io_size $queue/optimal_io_size $queue/fua $queue/write_cache)"
+    echo "SHAPE ublk $(echo $shape)"
+    say ublk-discard blkdiscard /dev/ublkb0
+    say ublk-mkfs /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0 /dev/softroc/data
+    story ublk
+    say ublk-detach ask detach data
+    link ublk-gone data
+    say ublk-read-only ask attach data --as ublk --read-only
+    say ublk-written dd if=/dev/zero of=/dev/softroc/data bs=4096 count=1 conv=fsync
+    say ublk-again ask detach /dev/softroc/data
+    echo "UBLK left $(ls /dev | grep -c ublk[bc])"
+fi
 
 ask volume set data --attach read-only >/dev/null
 attached
@@ -89,7 +109,8 @@ state orphan
 say orphan ask detach /dev/nbd0
 say forced ask detach /dev/nbd0 --force
 say empty ask attach --list
-echo "KERNEL $(dmesg | grep -c 'I/O error, dev nbd0')"
+dmesg | grep 'I/O error'
+echo "KERNEL $(dmesg | grep -c 'I/O error, dev')"
 grep -c panicked /run/serve.log | sed 's/^/PANICS /'
 "#;
 
@@ -105,6 +126,33 @@ fn verdict() -> Option<Verdict> {
     guest.give_program(env!("CARGO_BIN_EXE_softroc"), &folder);
     guest.script += &format!("DRIVES=\"{drives}\"\n{SCRIPT}");
     Some(guest.run())
+}
+
+/// The same disk by ublk, where the guest's kernel has it.
+fn has_ublk(verdict: &Verdict) -> bool {
+    expect(verdict, "ublk-unloaded", 3, &["run 'modprobe ublk_drv' as root"]);
+    if verdict.of("SAID", "ublk-attached").is_none() {
+        skipped("a volume as a disk by ublk", "the guest's kernel has no ublk_drv");
+        return false;
+    }
+    expect(
+        verdict,
+        "ublk-attached",
+        0,
+        &["device /dev/ublkb0", "/dev/softroc/data", "/dev/disk/by-id/softroc-"],
+    );
+    // Strip and stripe of three drives; a cache that is flushed, and writes that go through it.
+    verdict.expect("SHAPE", "ublk", "512 262144 524288 1 write back");
+    for name in ["ublk-discard", "ublk-mkfs", "fsck-ublk", "ublk-detach", "ublk-read-only", "ublk-again"] {
+        expect(verdict, name, 0, &[]);
+    }
+    let mounted = verdict.of("STATE", "mounted-ublk").unwrap_or_default();
+    assert_eq!(mounted.trim(), "/dev/ublkb0 data connected read-write /dev/softroc/data mounted at /mnt");
+    expect(verdict, "busy-ublk", 3, &["/dev/ublkb0 is in use: mounted at /mnt; first run 'umount /mnt'"]);
+    expect(verdict, "ublk-written", 1, &["ermitted"]);
+    verdict.expect("LINK", "ublk-gone", "none");
+    verdict.expect("UBLK", "left", "0");
+    true
 }
 
 /// What a command said must contain all of these, and have ended with that code.
@@ -136,17 +184,23 @@ fn a_mounted_file_system_survives_the_death_of_the_controller() {
     }
     let state = |name: &str| verdict.of("STATE", name).unwrap_or_default().trim().to_owned();
     assert_eq!(state("idle"), "/dev/nbd0 data connected read-write /dev/softroc/data -");
-    assert_eq!(state("mounted"), "/dev/nbd0 data connected read-write /dev/softroc/data mounted at /mnt");
+    assert_eq!(state("mounted-nbd"), "/dev/nbd0 data connected read-write /dev/softroc/data mounted at /mnt");
     assert_eq!(state("wished"), "/dev/nbd0 data connected read-only /dev/softroc/data -");
     assert_eq!(state("started"), "/dev/nbd0 data connected read-only /dev/softroc/data -");
     assert!(state("orphan").starts_with("/dev/nbd0 ") && state("orphan").contains(" waiting read-only "));
     expect(&verdict, "mkfs", 0, &[]);
     // Two writers, two files each, over a kill and over a restart: nothing failed, and all is there.
-    assert_eq!(verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(), 4, "{}", verdict.0);
+    let stories = if has_ublk(&verdict) { 2 } else { 1 };
+    assert_eq!(
+        verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(),
+        4 * stories,
+        "{}",
+        verdict.0
+    );
     assert!(!verdict.0.contains("DIFFERENT ") && !verdict.0.contains("IOERROR "), "{}", verdict.0);
     expect(&verdict, "delete", 3, &["'data' is used by /dev/nbd0"]);
-    expect(&verdict, "busy", 3, &["/dev/nbd0 is in use: mounted at /mnt; first run 'umount /mnt'"]);
-    expect(&verdict, "fsck", 0, &[]);
+    expect(&verdict, "busy-nbd", 3, &["/dev/nbd0 is in use: mounted at /mnt; first run 'umount /mnt'"]);
+    expect(&verdict, "fsck-nbd", 0, &[]);
     expect(&verdict, "detach", 0, &["Done."]);
     expect(&verdict, "none", 4, &["'data' is no disk of this machine"]);
     expect(&verdict, "written", 1, &["ermitted"]);
@@ -167,6 +221,9 @@ fn a_machine_that_lets_nobody_make_disks_says_what_to_do() {
     assert!(unknown.contains("there is no volume 'nothing'"), "{unknown}");
     let none = controller.softroc(&["detach", "data"]).refused();
     assert!(none.contains("'data' is no disk of this machine"), "{none}");
+    let none = controller.softroc(&["attach", "data", "--as", "ublk"]);
+    let says_what_to_do = ["modprobe ublk_drv", "sudo softroc serve", "leave out '--as ublk'"];
+    assert!(says_what_to_do.iter().any(|what| none.stderr.contains(what)), "{}", none.stderr);
     // A kernel without the module, or a container without the right; where there are both, this is the guest's to judge.
     let attached = controller.softroc(&["attach", "data"]);
     match attached.code {

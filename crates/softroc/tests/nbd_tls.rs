@@ -94,7 +94,8 @@ fn serve(certificates: &Certificates, mode: &str, more: &[&str]) -> (Controller,
     controller.create("secret", "raid1", &drives[2..]).ok();
     let addresses =
         std::fs::read_to_string(format!("{}/nbd.addresses", controller.state())).expect("addresses");
-    let port = addresses.trim().rsplit_once(':').expect("a port").1.parse().expect("a number");
+    let first = addresses.lines().next().expect("an address");
+    let port = first.rsplit_once(':').expect("a port").1.parse().expect("a number");
     (controller, port)
 }
 
@@ -127,8 +128,15 @@ fn where_tls_is_required_only_those_with_a_certificate_come_in() {
         return;
     }
     let certificates = Certificates::new();
-    let (controller, port) =
-        serve(&certificates, "required", &["--nbd-clients", &certificates.0.file("ca-cert.pem")]);
+    let socket = certificates.0.file("nbd.sock");
+    let (controller, port) = serve(
+        &certificates,
+        "required",
+        &["--nbd-clients", &certificates.0.file("ca-cert.pem"), "--nbd", &format!("unix:{socket}")],
+    );
+    // Who may open a socket of this machine needs no certificate.
+    let local = info(&format!("nbd+unix:///data?socket={socket}"));
+    assert_eq!(local["TLS"], false, "{local}");
     let of = |who: &str| uri(port, "data", &certificates.0.file(who));
     let alice = of("alice");
     let seen = info(&alice);

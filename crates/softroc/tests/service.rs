@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, have, run, softroc, until};
+use common::{Folder, have, run, skipped, softroc, until};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,6 +44,61 @@ fn systemd_finds_nothing_wrong_with_the_units_and_little_exposed() {
         let exposure: Option<f64> = words.filter_map(|word| word.parse().ok()).next();
         assert!(exposure.is_some_and(|exposure| exposure <= EXPOSURE), "{unit}: {said}");
     }
+}
+
+/// What libseccomp makes of a profile for containers, before it becomes the program that follows.
+const FILTERED: &str = r#"
+import json, os, seccomp, sys
+profile = json.load(open(sys.argv[1]))
+assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
+calls = seccomp.SyscallFilter(seccomp.ERRNO(profile["defaultErrnoRet"]))
+for rule in profile["syscalls"]:
+    assert rule["action"] == "SCMP_ACT_ALLOW"
+    for name in rule["names"]:
+        if name not in sys.argv[2].split(","):
+            try: calls.add_rule(seccomp.ALLOW, name)
+            except Exception: pass # a call of another processor
+calls.load()
+os.execv(sys.argv[3], sys.argv[3:])
+"#;
+
+/// A controller under the filter that a container gets, less some calls.
+fn filtered(folder: &Folder, without: &str) -> Child {
+    let profile = packaging().join("seccomp.json");
+    let log = std::fs::File::create(folder.file("log")).expect("a file");
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", FILTERED]).arg(profile).args([without, env!("CARGO_BIN_EXE_softroc")]);
+    command.args(["serve", "--shards", "2", "--memory", "64M", "--state", &folder.file("state")]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts")
+}
+
+#[test]
+fn a_container_with_our_filter_of_system_calls_serves() {
+    let can = Command::new("/usr/bin/python3").args(["-c", "import seccomp"]).stderr(Stdio::null()).status();
+    if !can.is_ok_and(|status| status.success()) {
+        return skipped("the filter of system calls for containers", "python3-seccomp is not installed");
+    }
+    let folder = Folder::new("filtered");
+    // As under Docker's own filter: the reason is said.
+    let status = filtered(&folder, "io_uring_setup").wait().expect("it ends");
+    let said = std::fs::read_to_string(folder.file("log")).expect("a log");
+    assert!(!status.success() && said.contains("seccomp"), "{said}");
+    let mut child = filtered(&folder, "");
+    let state = folder.file("state");
+    until("it answers", || softroc(&["volume", "list", "--state", &state]).code == 0);
+    let drives: Vec<String> = (0..3).map(|number| folder.file(&format!("{number}.img"))).collect();
+    let words = |first: &[&str]| {
+        first.iter().map(|word| (*word).to_owned()).chain(drives.clone()).collect::<Vec<_>>()
+    };
+    for mut command in [
+        words(&["drive", "add", "--create", "48M"]),
+        words(&["volume", "create", "data", "--level", "raid5", "--write-mode", "write-back", "--drives"]),
+    ] {
+        command.extend(["--state".to_owned(), state.clone()]);
+        softroc(&command.iter().map(String::as_str).collect::<Vec<_>>()).ok();
+    }
+    run("kill", &["-TERM", &child.id().to_string()]);
+    assert!(child.wait().expect("it ends").success());
 }
 
 /// A service as systemd starts it: where it tells what it has to say.

@@ -419,7 +419,8 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
     }
 }
 
-/// Some blocks of a drive's data, where requests go.
+/// Some blocks of a drive's data, where requests go. They end with the volume: another one may lie behind it, which has a redundancy of
+/// its own.
 pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     let setup = &scene.setup;
     let geometry = &setup.geometry;
@@ -428,7 +429,8 @@ pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     let row = stripe.0 / u64::from(geometry.stripes_per_row()) * u64::from(geometry.rows_per_stripe());
     let strip = setup.strip.bytes().0;
     let start = setup.start.0 + row * strip + rng.below(strip / 4096) * 4096;
-    ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(setup.strip.bytes()))
+    let left = ByteCount((setup.start + geometry.member_size()).0 - start);
+    ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(setup.strip.bytes()).min(left))
 }
 
 /// A drive that was pulled out is plugged in again.

@@ -233,6 +233,10 @@ impl Run {
 /// The drives that are there, and what they hold.
 fn copies_of(scene: &Scene) -> Copies {
     let known = scene.machine.known.borrow();
-    let there = known.iter().filter(|(_, drive)| drive.is_present());
+    let smaller = scene.machine.taken_smaller.borrow();
+    let is_there = |name: &String, drive: &SimDrive| {
+        drive.is_present() || drive.can_be_opened() && smaller.contains(name)
+    };
+    let there = known.iter().filter(|(name, drive)| is_there(name, drive));
     there.map(|(name, drive): &(String, SimDrive)| (name.clone(), drive.snapshot())).collect()
 }

@@ -7,7 +7,7 @@ use crate::setup::Setup;
 use crate::story::Story;
 use layout::Geometry;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use units::{DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, StrayWrite};
@@ -22,6 +22,8 @@ pub struct Machine {
     pub known: RefCell<Vec<(String, SimDrive)>>,
     /// Writes that went astray, and on which drive: whichever array has or gets it may miss them.
     pub strays: RefCell<Vec<(String, StrayWrite)>>,
+    /// Drives whose file was truncated, and that an array took as the smaller ones that they are now.
+    pub taken_smaller: RefCell<BTreeSet<String>>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
@@ -42,6 +44,7 @@ impl Machine {
             replacements: RefCell::default(),
             known: RefCell::default(),
             strays: RefCell::default(),
+            taken_smaller: RefCell::default(),
             life: Cell::new(0),
             paths: RefCell::default(),
             log: LogDevices::default(),

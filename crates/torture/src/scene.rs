@@ -314,7 +314,10 @@ impl Scene {
             seat.keep_writes();
             *seat = drive.clone();
         }
-        self.array.faults.borrow_mut().replaced(slot, drive.is_present());
+        if drive.can_be_opened() && !drive.is_present() {
+            self.machine.taken_smaller.borrow_mut().insert(name.clone());
+        }
+        self.array.faults.borrow_mut().replaced(slot, drive.can_be_opened());
         self.array.out.set(self.array.out.get().with(slot));
         self.array.note_losses();
     }

@@ -22,6 +22,8 @@
 //! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
 //! | `sysfs`, `behind`, `health` | the device behind a drive: what it is, its light, its health |
 //! | `listener`, `inherited`, `connect`, `pair`, `stream`, `peer` | sockets, those that are handed over or made in pairs, and who is at their other end |
+//! | `event` | events that another process shares with this one |
+//! | `ublk` | block devices of the kernel that are served from here |
 //! | `dying`, `ports` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
 //! | `kept` | memory that outlives the process |
@@ -36,6 +38,7 @@ mod behind;
 mod connect;
 mod dying;
 mod errno;
+mod event;
 mod file_drive;
 mod health;
 mod inherited;
@@ -53,12 +56,17 @@ mod state;
 mod stream;
 mod sysfs;
 mod transfer;
+mod ublk;
 mod wait;
 mod worker;
 mod world;
 
+pub use event::event_stream;
 pub use inherited::{InheritedSocket, inherited_sockets};
 pub use kept::is_in_memory;
+pub use listener::listen_unix;
 pub use pair::{NearEnd, stream_pair};
+pub use peer::of_unix as unix_peer;
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};
 pub use state::make_state_folder;
+pub use ublk::{NewUblk, UblkControl, UblkInfo, ublk_queues};

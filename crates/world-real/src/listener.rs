@@ -90,7 +90,11 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd> {
         .map_err(|error| system_error(error, "cannot make a socket"))
 }
 
-fn listen_unix(path: &str) -> Result<OwnedFd> {
+/// A socket that listens at `path`. A file there that nobody serves any more is replaced.
+///
+/// # Errors
+/// When somebody serves there, or the socket cannot be made.
+pub fn listen_unix(path: &str) -> Result<OwnedFd> {
     let address = unix_address(path)?;
     let socket = new_socket(AddressFamily::UNIX)?;
     let mut bound = rustix::net::bind(&socket, &address);

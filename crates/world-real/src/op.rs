@@ -1,8 +1,10 @@
 //! What an entry in the ring can be, and how each kind goes on when the kernel answers.
 
 use crate::errno::{is_transient, stream_error};
+use crate::event::{self, Event, EventWait};
 use crate::parking::Parking;
 use crate::transfer::Transfer;
+use crate::ublk;
 use crate::wait::Waiter;
 use env::buffers::{total_len, zero_bytes};
 use env::{Buf, Completion, Executor, IoError, IoErrorKind, IoOutcome, Slice, Slices};
@@ -27,6 +29,19 @@ impl Default for Memory {
         // SAFETY: a message header of zeroes is a valid empty one.
         let header = unsafe { std::mem::zeroed() };
         Memory { pieces: Vec::new(), header, time: types::Timespec::new(), word: 0 }
+    }
+}
+
+impl Memory {
+    /// Where eight bytes may be put.
+    pub(crate) fn word(&mut self) -> *mut u8 {
+        (&raw mut self.word).cast()
+    }
+
+    /// Where eight bytes are, with that number in them.
+    pub(crate) fn set_word(&mut self, word: u64) -> *const u8 {
+        self.word = word;
+        self.word()
     }
 }
 
@@ -61,6 +76,24 @@ pub(crate) enum Op {
         slices: Slices,
         sent: u64,
     },
+    /// Waits until an event has been signalled.
+    Event {
+        completion: Completion,
+        wait: EventWait,
+        buf: Buf,
+    },
+    /// Signals an event.
+    Signal {
+        completion: Completion,
+        event: Rc<Event>,
+    },
+    /// Answers a request of a device that is served from here, and waits for the next.
+    Command {
+        completion: Completion,
+        file: Arc<OwnedFd>,
+        number: u32,
+        bytes: [u8; 16],
+    },
     /// Anything whose bare result a task waits for.
     Wait(Rc<Waiter>),
 }
@@ -70,9 +103,7 @@ impl Op {
     pub(crate) fn entry(&mut self, memory: &mut Memory) -> squeue::Entry {
         match self {
             Op::Free => unreachable!("a free slot has nothing to submit"),
-            Op::Wakeup { parking } => {
-                opcode::Read::new(types::Fd(parking.fd()), (&raw mut memory.word).cast(), 8).build()
-            }
+            Op::Wakeup { parking } => opcode::Read::new(types::Fd(parking.fd()), memory.word(), 8).build(),
             Op::Drive(transfer) => transfer.entry(memory),
             Op::Receive { socket, buf, .. } => {
                 let bytes = buf.bytes_mut();
@@ -82,6 +113,9 @@ impl Op {
             Op::Send { socket, slices, sent, .. } => {
                 send_entry(types::Fd(socket.as_raw_fd()), slices, *sent, memory)
             }
+            Op::Event { wait, .. } => wait.entry(memory),
+            Op::Signal { event, .. } => event::signal_entry(event, memory),
+            Op::Command { file, number, bytes, .. } => ublk::command_entry(file, *number, *bytes),
             Op::Wait(waiter) => waiter.entry(memory),
         }
     }
@@ -111,6 +145,10 @@ impl Op {
                     (false, _) => Step::Again,
                 }
             }
+            Op::Event { wait, .. } => wait.returned(result),
+            Op::Signal { .. } => event::signalled(result),
+            Op::Command { .. } if result < 0 => Step::Done(Err(stream_error(-result))),
+            Op::Command { .. } => Step::Done(Ok(0)),
             Op::Wait(waiter) => {
                 waiter.set(result);
                 Step::Done(Ok(0))
@@ -123,16 +161,21 @@ impl Op {
         match self {
             Op::Free | Op::Wakeup { .. } => {}
             Op::Drive(transfer) => transfer.finish(result),
-            Op::Receive { completion, buf, .. } => {
+            Op::Receive { completion, buf, .. } | Op::Event { completion, buf, .. } => {
                 let buffers = smallvec::smallvec![buf];
                 let outcome = IoOutcome { result, buffers, ..IoOutcome::done(0) };
                 completion.complete(outcome);
             }
-            Op::Send { completion, .. } => {
+            Op::Send { completion, .. } | Op::Signal { completion, .. } | Op::Command { completion, .. } => {
                 completion.complete(IoOutcome { result, ..IoOutcome::done(0) });
             }
             Op::Wait(waiter) => waiter.finish(executor),
         }
+    }
+
+    /// Whether the kernel keeps it until the ring is closed, whatever it is asked; it touches no memory of ours.
+    pub(crate) fn ends_with_the_ring(&self) -> bool {
+        matches!(self, Op::Command { .. })
     }
 
     /// Whether it may wait for ever unless it is cancelled: everything but drives.

@@ -23,7 +23,7 @@ pub(crate) fn credentials(socket: &OwnedFd) -> Option<(u32, u32)> {
 }
 
 /// Who connected to a Unix socket.
-pub(crate) fn of_unix(socket: &OwnedFd, address: &Address) -> Peer {
+pub fn of_unix(socket: &OwnedFd, address: &Address) -> Peer {
     let process = credentials(socket).map(|(pid, uid)| Process { pid, uid, command: command(pid) });
     Peer { address: address.to_string(), process }
 }

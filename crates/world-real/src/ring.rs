@@ -190,6 +190,12 @@ impl Ring {
         self.push(opcode::AsyncCancel::new(u64::from(index)).build().user_data(IGNORED));
     }
 
+    /// Asks the kernel to end all operations on that file soon.
+    pub(crate) fn cancel_file(&self, fd: RawFd) {
+        let these = types::CancelBuilder::fd(types::Fd(fd)).all();
+        self.push(opcode::AsyncCancel2::new(these).build().user_data(IGNORED));
+    }
+
     fn push(&self, entry: squeue::Entry) {
         if !self.backlog.borrow().is_empty() || !self.try_push(&entry) {
             self.backlog.borrow_mut().push_back(entry);
@@ -360,7 +366,8 @@ impl Ring {
 
     fn in_flight(&self) -> usize {
         let slots = self.slots.borrow();
-        slots.slots.len() - slots.free.len()
+        let ends = slots.slots.iter().filter(|slot| slot.op.ends_with_the_ring()).count();
+        slots.slots.len() - slots.free.len() - ends
     }
 }
 

@@ -149,6 +149,8 @@ fn engine(page: &mut Page, volumes: Rows<'_, '_>) {
     counter("softroc_volume_fast_path_requests_total", help, |volume| volume.fast_path);
     let help = "Writes to a stripe that went to its drives together with others.";
     counter("softroc_volume_joined_writes_total", help, |volume| volume.joined_writes);
+    let help = "Writes of hosts that did not begin and end at whole multiples of 4 KiB.";
+    counter("softroc_volume_unaligned_writes_total", help, |volume| volume.unaligned_writes);
     let help = "Times that a fault made a stripe request be planned again.";
     counter("softroc_volume_replans_total", help, |volume| volume.replans);
     let help = "Runs of blocks that a drive could not read and that were written anew.";

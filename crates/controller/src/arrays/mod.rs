@@ -34,6 +34,7 @@ pub(crate) mod protection;
 pub(crate) mod reads;
 mod record;
 pub(crate) mod reports;
+pub(crate) mod sectors;
 pub(crate) mod serve;
 mod shards;
 mod spare_labels;

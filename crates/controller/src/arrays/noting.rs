@@ -199,6 +199,7 @@ mod tests {
             read_mode: ondisk::ReadMode::default(),
             cache_mode: ondisk::CacheMode::default(),
             drive_cache: ondisk::DriveCache::default(),
+            sector_format: ondisk::SectorFormat::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

@@ -3,6 +3,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running};
 use crate::arrays::data_log::FoundOnLog;
+use crate::arrays::sectors;
 use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
@@ -96,6 +97,7 @@ impl Arrays {
             hidden: volume.is_hidden(),
             cache,
             reads: self.read_terms(volume),
+            told: sectors::told(array, volume),
             data_log: on_log.terms,
             restored: Arc::new(on_log.restored),
             meter: volume.meter().clone(),

@@ -3,6 +3,7 @@
 use crate::arrays::cache::InEffect;
 use crate::arrays::on_log::LogPlaced;
 use crate::arrays::reads::Reads;
+use crate::arrays::sectors::Sectors;
 use crate::interface::{CacheInfo, VolumeState};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
@@ -60,6 +61,8 @@ pub(crate) struct Volume {
     gauge: RefCell<Option<Words>>,
     /// How its reads use the cache, since it was first given to the shards.
     reads: RefCell<Option<Reads>>,
+    /// What hosts are told of its sectors, and whether they heed it.
+    pub(crate) sectors: Sectors,
     /// What shards count of it, over all times that they serve it.
     meter: VolumeMeter,
 }
@@ -88,6 +91,7 @@ impl Volume {
             in_effect: RefCell::default(),
             reads: RefCell::default(),
             gauge: RefCell::default(),
+            sectors: Sectors::default(),
             meter: VolumeMeter::default(),
         }
     }
@@ -405,6 +409,7 @@ mod tests {
             read_mode: ondisk::ReadMode::default(),
             cache_mode: ondisk::CacheMode::default(),
             drive_cache: ondisk::DriveCache::default(),
+            sector_format: ondisk::SectorFormat::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

@@ -2,9 +2,12 @@
 //! be; [`Disks`](crate::interface::Disks) does it, and nobody else has to wait for that.
 
 use super::Commands;
+use crate::arrays::array::Array;
+use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::interface::{
-    AttachPolicy, DiskInfo, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result, SetPolicy,
+    AttachPolicy, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result,
+    SetPolicy,
 };
 use env::mailbox;
 use ondisk::Uuid;
@@ -91,19 +94,27 @@ impl Commands {
     /// The volumes that hosts may use, as disks.
     fn disk_volumes(&self) -> Vec<DiskVolume> {
         let all = self.arrays.all();
-        let volumes = all.iter().flat_map(|array| array.volumes());
-        volumes.filter(|volume| !volume.is_hidden()).filter_map(|volume| self.disk_volume(&volume)).collect()
+        let of_array = |array: &Rc<Array>| {
+            let array = array.clone();
+            array.volumes().into_iter().map(move |volume| (array.clone(), volume))
+        };
+        let volumes = all.iter().flat_map(of_array).filter(|(_, volume)| !volume.is_hidden());
+        volumes.filter_map(|(array, volume)| self.disk_volume(&array, &volume)).collect()
     }
 
     /// A volume as a disk; `None` if it is not served.
-    fn disk_volume(&self, volume: &Volume) -> Option<DiskVolume> {
+    fn disk_volume(&self, array: &Array, volume: &Volume) -> Option<DiskVolume> {
         let (number, label) = (volume.id()?.0.into(), volume.label());
+        let sectors = sectors::host_sectors(array, volume);
         Some(DiskVolume {
             name: label.name,
             uuid: volume.uuid.to_string(),
             number,
             capacity_bytes: label.capacity_bytes,
-            sector_bytes: label.sector_bytes,
+            sector_bytes: sectors.logical.bytes().0,
+            physical_sector_bytes: sectors.physical.bytes().0,
+            strip_bytes: label.strip_bytes,
+            stripe_bytes: volume.geometry.stripe_bytes().0,
             policy: self.policies.attach_of(volume.uuid),
         })
     }
@@ -128,10 +139,10 @@ impl Commands {
     }
 
     /// `attach`.
-    pub(super) async fn attach(&self, volume: &str, read_only: bool) -> Result<Reply> {
-        let (_, volume) = self.arrays.find_volume(volume)?;
+    pub(super) async fn attach(&self, volume: &str, read_only: bool, by: DiskKind) -> Result<Reply> {
+        let (array, volume) = self.arrays.find_volume(volume)?;
         let name = volume.name();
-        let Some(wish) = self.disk_volume(&volume).filter(|_| !volume.is_hidden()) else {
+        let Some(wish) = self.disk_volume(&array, &volume).filter(|_| !volume.is_hidden()) else {
             let sentence = format!("'{name}' is not served; 'softroc volume show {name}' says why");
             return Err(Error::new(ErrorKind::WrongState, sentence));
         };
@@ -148,7 +159,7 @@ impl Commands {
             );
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
-        let disks = self.ask_disks(DiskRequest::Attach { volume: wish, read_only }).await?;
+        let disks = self.ask_disks(DiskRequest::Attach { volume: wish, read_only, by }).await?;
         let disk = disks.into_iter().find(|disk| disk.uuid == uuid);
         let lost = || {
             Error::new(

@@ -4,6 +4,7 @@ use crate::arrays::array::Array;
 use crate::arrays::drive_cache::drive_caches;
 use crate::arrays::extents;
 use crate::arrays::reads::InForce;
+use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
@@ -216,6 +217,9 @@ impl Commands {
     /// What is wished for a volume: of it alone, then of its array.
     fn policies_of(&self, array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         let mut policies = policies(array, volume, since_unix_s);
+        let (name, format) = ("sector".to_owned(), volume.label().sector_format.name().to_owned());
+        let (configured, current, reason) = (format.clone(), format, sectors::about(array, volume));
+        policies.push(Policy { name, configured, current, reason, since_unix_s });
         policies.push(self.policies.attach_policy(volume.uuid, since_unix_s));
         policies
     }
@@ -231,7 +235,7 @@ impl Commands {
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
         let lost = label.punctured.iter().flat_map(|punctured| &punctured.bytes);
         let dirty = array.marked_of(volume);
-        let cache = self.cache_info(volume);
+        let (cache, sectors) = (self.cache_info(volume), sectors::host_sectors(array, volume));
         self.volume_with_revision(VolumeInfo {
             name: label.name.clone(),
             uuid: volume.uuid.to_string(),
@@ -246,7 +250,8 @@ impl Commands {
             copies: label.copies,
             strip_bytes: label.strip_bytes,
             arrangement: arrangement.map(str::to_owned),
-            sector_bytes: label.sector_bytes,
+            sector_bytes: sectors.logical.bytes().0,
+            physical_sector_bytes: sectors.physical.bytes().0,
             capacity_bytes: label.capacity_bytes,
             data_start_bytes: label.data_start_bytes,
             member_bytes: label.member_bytes,

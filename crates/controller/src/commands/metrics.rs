@@ -46,6 +46,7 @@ impl Commands {
             work: work_of(&meter.traffic),
             fast_path: counters.fast_path,
             joined_writes: counters.joined_writes,
+            unaligned_writes: counters.unaligned_writes,
             replans: counters.replans,
             repaired: counters.repaired,
             lost: counters.lost_blocks,

@@ -223,7 +223,7 @@ impl Commands {
                 self.inventory.locate(&drive, on).await?;
                 Ok(self.drive_reply(&drive, Vec::new()))
             }
-            Command::VolumeAttach { volume, read_only } => self.attach(&volume, read_only).await,
+            Command::VolumeAttach { volume, read_only, by } => self.attach(&volume, read_only, by).await,
             Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
             other => self.change(other).await,
         }

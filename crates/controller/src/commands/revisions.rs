@@ -127,7 +127,8 @@ fn said_of_volume(volume: &VolumeInfo) -> impl Hash + use<> {
     let drives: Vec<_> = volume.drives.iter().map(|drive| (drive.name.clone(), drive.state)).collect();
     let shape =
         (volume.level.clone(), volume.spans, volume.copies, volume.strip_bytes, volume.arrangement.clone());
-    let place = (volume.sector_bytes, volume.capacity_bytes, volume.data_start_bytes, volume.member_bytes);
+    let sectors = (volume.sector_bytes, volume.physical_sector_bytes);
+    let place = (sectors, volume.capacity_bytes, volume.data_start_bytes, volume.member_bytes);
     let standing =
         (volume.state, volume.may_lose, volume.may_lose_at_most, volume.lost_bytes, volume.resync.is_some());
     let names =

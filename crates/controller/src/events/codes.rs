@@ -83,6 +83,8 @@ event_codes! {
     VolumeWriteMode "volume.write-mode-changed" Info "Hosts of a volume are told at another time that their writes are done, by order.";
     VolumeReads "volume.reads-changed" Info "Whether reads of a volume are read ahead, or kept in the cache, was changed, by order.";
     VolumeDriveCache "volume.drive-cache-changed" Info "What a volume wants of its drives' own write caches was changed, by order.";
+    VolumeSectors "volume.sectors-changed" Info "Hosts of a volume that connect from now on are told of other sectors, by order.";
+    VolumeUnaligned "volume.unaligned-writes" Warning "Hosts write parts of the sectors of a volume's drives: each such write costs a read as well.";
     VolumeNotCached "volume.not-cached" Warning "A volume that is configured for write-back is write-through: the cache has no memory, or the power may go.";
     VolumeCacheLost "volume.cache-lost" Warning "The machine lost its power, or was started anew, while the cache had data of a volume: what was not flushed is lost.";
     VolumeCachePinned "volume.cache-pinned" Critical "What hosts were told is written cannot be written to the drives; the cache keeps it.";

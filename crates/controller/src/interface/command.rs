@@ -3,8 +3,8 @@
 //!
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
-use crate::interface::{AddSpare, AlarmSetting, SetPolicy, SetSchedule, SetTask, StartTask};
-use ondisk::{CacheMode, DriveCache, ReadMode, WriteHole, WriteMode};
+use crate::interface::{AddSpare, AlarmSetting, DiskKind, SetPolicy, SetSchedule, SetTask, StartTask};
+use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
 /// A command.
@@ -125,6 +125,9 @@ pub enum Command {
         /// Nothing can be written to the disk.
         #[serde(default)]
         read_only: bool,
+        /// Which of the kernel's ways it goes; NBD by default.
+        #[serde(default, rename = "as")]
+        by: DiskKind,
     },
     /// Removes a disk of this machine; its volume stays. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
     VolumeDetach {
@@ -333,6 +336,9 @@ pub struct CreateVolume {
     /// What the drives' own write caches are to be; a drive is of all volumes of its array, and one that wants it off has its way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_cache: Option<DriveCache>,
+    /// Which sectors hosts are told of; none: those of its drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sector_format: Option<SectorFormat>,
     /// What the drives hold may be lost.
     #[serde(default)]
     pub destroy_data: bool,

@@ -31,6 +31,17 @@ impl AttachPolicy {
     }
 }
 
+/// Which of the kernel's ways a disk goes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskKind {
+    /// The kernel's NBD client: every kernel has it.
+    #[default]
+    Nbd,
+    /// The kernel's driver for disks that a program serves: newer kernels have it, and it knows the shape of the disk.
+    Ublk,
+}
+
 /// How a disk is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -71,8 +82,14 @@ pub struct DiskVolume {
     pub number: u64,
     /// What hosts can use.
     pub capacity_bytes: u64,
-    /// The sector.
+    /// The logical sector that hosts are told of.
     pub sector_bytes: u64,
+    /// The physical sector that hosts are told of.
+    pub physical_sector_bytes: u64,
+    /// A strip.
+    pub strip_bytes: u64,
+    /// A stripe.
+    pub stripe_bytes: u64,
     /// What is wished for it.
     pub policy: AttachPolicy,
 }
@@ -88,6 +105,8 @@ pub enum DiskRequest {
         volume: DiskVolume,
         /// Nothing can be written to it.
         read_only: bool,
+        /// Which way it goes.
+        by: DiskKind,
     },
     /// Remove a disk.
     Detach {

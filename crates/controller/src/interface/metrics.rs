@@ -43,6 +43,8 @@ pub struct VolumeMetrics {
     pub fast_path: u64,
     /// Writes to a stripe that went to its drives together with others, by one plan.
     pub joined_writes: u64,
+    /// Writes of hosts that did not begin and end at whole multiples of 4 KiB.
+    pub unaligned_writes: u64,
     /// Times that a fault made a stripe request be planned again.
     pub replans: u64,
     /// Runs of blocks that a drive could not read and that were written anew.

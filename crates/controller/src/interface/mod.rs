@@ -27,7 +27,9 @@ mod ups;
 pub use alarm::{AlarmInfo, AlarmSetting};
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
-pub use disks::{AttachPolicy, DiskAnswer, DiskInfo, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks};
+pub use disks::{
+    AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;

@@ -354,8 +354,10 @@ pub struct VolumeInfo {
     pub strip_bytes: u64,
     /// Where parity or copies are, where the level has a choice.
     pub arrangement: Option<String>,
-    /// The sector.
+    /// The logical sector that hosts are told of.
     pub sector_bytes: u64,
+    /// The physical sector that hosts are told of.
+    pub physical_sector_bytes: u64,
     /// What hosts can use.
     pub capacity_bytes: u64,
     /// Where its data begins on each drive.

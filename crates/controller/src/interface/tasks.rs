@@ -1,7 +1,7 @@
 //! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
 
 use crate::interface::AttachPolicy;
-use ondisk::{CacheMode, DriveCache, ReadMode, StartDegraded, WriteHole, WriteMode};
+use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -393,6 +393,9 @@ pub struct SetPolicy {
     /// What the drives' own write caches are to be; a drive is of all volumes of its array, and one that wants it off has its way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_cache: Option<DriveCache>,
+    /// Which sectors hosts that connect from now on are told of, of this volume alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sector_format: Option<SectorFormat>,
     /// Whether it is a disk of this machine whenever it is served, of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attach: Option<AttachPolicy>,
@@ -407,6 +410,7 @@ impl SetPolicy {
             read_mode: None,
             cache_mode: None,
             drive_cache: None,
+            sector_format: None,
             attach: None,
             ..self.clone()
         };

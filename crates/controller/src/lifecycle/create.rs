@@ -25,6 +25,7 @@ use crate::arrays::array::{Array, SlotContent, is_full, runs, set_of};
 use crate::arrays::extents;
 use crate::arrays::failures::failing;
 use crate::arrays::journal;
+use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{CreateVolume, Error, ErrorKind, Result};
@@ -36,8 +37,8 @@ use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
 use layout::Geometry;
 use ondisk::{
-    CacheMode, DriveCache, Init, IntentMap, Label, Member, Phase, Policy, ReadMode, Role, Runs, TailPlace,
-    VolumeLabel, WriteHole, WriteMode,
+    CacheMode, DriveCache, Init, IntentMap, Label, Member, Phase, Policy, ReadMode, Role, Runs, SectorFormat,
+    TailPlace, VolumeLabel, WriteHole, WriteMode,
 };
 use std::ops::Range;
 use std::rc::Rc;
@@ -77,13 +78,14 @@ impl Lifecycle {
 
     pub(crate) async fn create_volume(self: &Rc<Self>, create: CreateVolume) -> Result<OfVolume> {
         self.check_new_name(&create.name)?;
-        let (array, volume, notes) = match self.array_named(&create)? {
+        let (array, volume, mut notes) = match self.array_named(&create)? {
             Some(array) => {
                 let (volume, notes) = self.create_beside(&create, &array).await?;
                 (array, volume, notes)
             }
             None => self.create_on_drives(&create).await?,
         };
+        notes.extend(sectors::not_told(&array, &volume));
         let name = volume.name();
         let text = format!("'{name}' was created: {}", volume.geometry);
         let effect = format!("it is {}", array.current_state(&volume));
@@ -216,6 +218,7 @@ impl Lifecycle {
         beside: Option<&Label>,
     ) -> Result<VolumeLabel> {
         let geometry = &shape.geometry;
+        sectors::check_format(&create.name, create.sector_format.unwrap_or_default(), shape.capacity)?;
         let regions = Regions::of(geometry).count;
         let first_region = extents::free_regions(beside, regions).ok_or_else(|| {
             invalid(format!(
@@ -238,6 +241,7 @@ impl Lifecycle {
             read_mode: create.read_mode.unwrap_or_default(),
             cache_mode: create.cache_mode.unwrap_or_default(),
             drive_cache: create.drive_cache.unwrap_or_default(),
+            sector_format: create.sector_format.unwrap_or_default(),
             ..self.label_of(create.name.clone(), geometry, first_region..first_region + regions)
         };
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
@@ -271,6 +275,7 @@ impl Lifecycle {
             read_mode: ReadMode::default(),
             cache_mode: CacheMode::default(),
             drive_cache: DriveCache::default(),
+            sector_format: SectorFormat::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

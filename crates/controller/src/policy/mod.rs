@@ -101,6 +101,9 @@ impl Policies {
         if let Some(wish) = set.drive_cache {
             notes.extend(self.arrays.set_drive_cache(&array, &volume, wish).await?);
         }
+        if let Some(format) = set.sector_format {
+            notes.extend(self.arrays.set_sector_format(&array, &volume, format).await?);
+        }
         if let Some(attach) = set.attach {
             self.set_attach(volume.uuid, &volume.name(), attach).await?;
         }

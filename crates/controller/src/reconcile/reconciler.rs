@@ -42,6 +42,7 @@ impl Reconciler {
                 self.put_changed_out(&drive).await;
             }
             self.arrays.follow_drive_caches().await;
+            self.arrays.look_at_alignment();
             self.look_at_spares().await;
             self.lifecycle.remember_arrays().await;
             next = self.env.now() + health::INTERVAL;

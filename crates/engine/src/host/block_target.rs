@@ -5,9 +5,11 @@
 
 use crate::host::Volume;
 use crate::members::Drives;
-use env::{BlockTarget, Buf, DriveInfo, Durability, IoError, Slice, StatusExtent, TargetGeometry};
+use env::{
+    BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, Slice, StatusExtent, TargetGeometry,
+};
 use std::rc::Rc;
-use units::ByteRange;
+use units::{ByteCount, ByteRange};
 
 /// What the drives of a volume say of themselves.
 fn drives(volume: &Volume) -> impl Iterator<Item = DriveInfo> + '_ {
@@ -30,11 +32,17 @@ impl BlockTarget for Volume {
 
     fn geometry(&self) -> TargetGeometry {
         let spec = self.spec();
-        let physical = drives(self).map(|info| info.physical_sector.bytes()).max().unwrap_or_default();
+        let physical =
+            drives(self).map(|info| info.physical_sector).max().unwrap_or_default().max(spec.sector);
+        let told = self.told.get();
+        let of_drives = HostSectors { logical: spec.sector, physical };
         TargetGeometry {
             capacity: spec.capacity,
             sector: spec.sector,
-            minimum_io: physical.max(spec.sector.bytes()),
+            host_sectors: told.unwrap_or(of_drives),
+            smallest_request: told.map_or(ByteCount(1), |told| told.logical.bytes()),
+            minimum_io: physical.bytes(),
+            strip: spec.geometry.strip().bytes(),
             optimal_io: spec.geometry.stripe_bytes(),
             rotational: drives(self).any(|info| info.rotational),
         }

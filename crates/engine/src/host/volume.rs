@@ -1,7 +1,7 @@
 //! A volume as one shard serves it to hosts: requests are checked, counted, and take the fast path, or that of one stripe
 //! request in the caller's task, or that of several ([`split`]).
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, ToldSectors};
 use crate::cache::{Cache, request_tag};
 use crate::host::ahead::{self, ReadingAhead};
 use crate::host::split::{self, Whole};
@@ -11,6 +11,7 @@ use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
 use crate::shard::Resources;
 use crate::stripe::Stripes;
+use crate::volume::ALIGNMENT;
 use ::cache::RequestTag;
 use env::{
     BlockStatus, Buf, Durability, IoError, IoErrorKind, IoRequest, Operation, Slice, StatusExtent, Timed,
@@ -28,6 +29,8 @@ pub struct Volume {
     pub(super) exchange: Rc<Exchange>,
     /// Whether hosts do not get to see it.
     hidden: bool,
+    /// The sectors that hosts are told of.
+    pub(super) told: ToldSectors,
     /// How many requests of hosts there have been here.
     requests: Cell<u64>,
     /// Where these are counted, by what they ask.
@@ -54,7 +57,8 @@ impl Volume {
         let (exchange, hidden) = (exchange.clone(), attachment.hidden);
         let traffic = attachment.meter.traffic.join();
         let ahead = ReadingAhead::new(shard.env(), &cache, &exchange);
-        Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0), traffic, ahead }))
+        let (told, requests) = (attachment.told.clone(), Cell::new(0));
+        Ok(Rc::new(Volume { cache, exchange, hidden, told, requests, traffic, ahead }))
     }
 
     /// Checks what must hold in the engine's rooms between any two steps. An error is a sentence about somebody's mistake,
@@ -234,6 +238,9 @@ impl Volume {
         self.check(range)?;
         let _user = self.enter()?;
         let timed = self.note_request(Operation::Write);
+        if timed.is_some() && !range.is_aligned(ALIGNMENT) {
+            self.count(|counters| counters.unaligned_writes += 1);
+        }
         let result = match fast_path::write(self, range, &data, durability).await {
             Some(result) => result,
             None if range.is_empty() => Ok(()),

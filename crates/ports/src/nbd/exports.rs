@@ -65,7 +65,7 @@ pub(super) fn info<S: Targets>(offer: &Offer<S>, target: &S::Target, read_only: 
             df: true,
         },
         block_sizes: BlockSizes {
-            minimum_bytes: 1,
+            minimum_bytes: geometry.smallest_request.0 as u32,
             preferred_bytes: geometry.minimum_io.max(ByteCount(4096)).0 as u32,
             maximum_bytes: offer.longest_transfer().0 as u32,
         },

@@ -71,7 +71,10 @@ impl Protocol for Nbd {
         let mut handshake = ServerHandshake::start(&mut output);
         handshake.set_encryption(match &offer.encryption {
             None => Encryption::Absent,
-            Some(encryption) if encryption.required => Encryption::Required,
+            // A Unix socket does not leave this machine: its file says who may use it.
+            Some(encryption) if encryption.required && !wire.peer().is_at_unix_socket() => {
+                Encryption::Required
+            }
             Some(_) => Encryption::Offered,
         });
         let mut visitor = Visitor { peer: wire.peer().clone(), certificate: None };

@@ -5,10 +5,6 @@ use crate::protocol::Protocol;
 use env::{BlockTarget, Durability, IoError, IoErrorKind, Slice};
 use units::{ByteCount, ByteRange};
 
-/// Zeroes and trims are handed to the target in runs of about this length, so that one request over terabytes
-/// neither queues millions of stripes at once nor outlives its connection for long.
-const LONG_RUN: ByteCount = ByteCount(32 << 20);
-
 /// Why a request came to nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
@@ -66,7 +62,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
     /// Why not all of it does.
     pub async fn write_zeroes(&self, range: ByteRange, durability: Durability) -> Result<(), Refused> {
         self.may_change()?;
-        for run in self.long_runs(range) {
+        for run in self.geometry().long_runs(range) {
             self.still_open()?;
             let result = self.target().write_zeroes(run, durability).await;
             result.map_err(|error| self.refused(error))?;
@@ -81,7 +77,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
     /// Why it could not be given up.
     pub async fn trim(&self, range: ByteRange) -> Result<(), Refused> {
         self.may_change()?;
-        for run in self.long_runs(range) {
+        for run in self.geometry().long_runs(range) {
             self.still_open()?;
             self.target().trim(run).await.map_err(|error| self.refused(error))?;
         }
@@ -103,18 +99,5 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
 
     fn still_open(&self) -> Result<(), Refused> {
         if self.is_cut() { Err(Refused::Closing) } else { Ok(()) }
-    }
-
-    /// Runs of about [`LONG_RUN`], cut between what the target writes best.
-    fn long_runs(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + use<P, T> {
-        let unit = self.geometry().optimal_io.max(ByteCount(1));
-        let run = unit * (LONG_RUN.0 / unit.0).max(1);
-        let mut rest = range;
-        std::iter::from_fn(move || {
-            let end = (rest.start + ByteCount(1)).align_up(run).min(rest.end());
-            let first = ByteRange::from_to(rest.start, end);
-            rest = ByteRange::from_to(end, rest.end());
-            (!first.is_empty()).then_some(first)
-        })
     }
 }

@@ -1,5 +1,6 @@
 //! Disks as the kernel shows them: which are ours, who uses them, how they are set.
 
+use super::links;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
@@ -11,11 +12,40 @@ pub fn backend(uuid: &str) -> String {
     format!("{OURS}{uuid}")
 }
 
+/// A disk of this machine: which of the kernel's ways it goes, and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Device {
+    /// The kernel's NBD client has it.
+    Nbd(u32),
+    /// It is served from here.
+    Ublk(u32),
+}
+
+impl Device {
+    /// How the kernel calls it.
+    pub fn name(self) -> String {
+        match self {
+            Device::Nbd(number) => format!("nbd{number}"),
+            Device::Ublk(number) => format!("ublkb{number}"),
+        }
+    }
+
+    fn of(name: &str) -> Option<Device> {
+        let number = |prefix: &str| name.strip_prefix(prefix)?.parse().ok();
+        number("nbd").map(Device::Nbd).or_else(|| number("ublkb").map(Device::Ublk))
+    }
+
+    /// Its file.
+    pub fn file(self) -> PathBuf {
+        Path::new("/dev").join(self.name())
+    }
+}
+
 /// A disk of ours that the kernel has, whoever made it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Its number.
-    pub index: u32,
+    /// Which.
+    pub device: Device,
     /// Its volume.
     pub uuid: String,
     /// Nothing can be written to it.
@@ -29,11 +59,13 @@ pub struct Shown {
     pub sys: PathBuf,
     /// `/proc`.
     pub proc: PathBuf,
+    /// Where there is a note of each disk.
+    pub notes: PathBuf,
 }
 
 impl Default for Shown {
     fn default() -> Shown {
-        Shown { sys: "/sys".into(), proc: "/proc".into() }
+        Shown { sys: "/sys".into(), proc: "/proc".into(), notes: links::NOTES.into() }
     }
 }
 
@@ -45,64 +77,72 @@ const USUAL_LOOKS_EVERY_MS: u32 = 30_000;
 const LONGEST_KIB: u32 = 1024;
 
 impl Shown {
-    fn block(&self, index: u32) -> PathBuf {
-        self.sys.join("block").join(name(index))
+    fn block(&self, device: Device) -> PathBuf {
+        self.sys.join("block").join(device.name())
     }
 
-    /// Every disk of ours, by number.
-    pub fn ours(&self) -> Vec<Found> {
+    /// Every disk of ours. Of a device that is served from here the kernel knows no name: `marked` says whether it is made for
+    /// the volume that its note names.
+    pub fn ours(&self, marked: impl Fn(u32, &str) -> bool) -> Vec<Found> {
         let Ok(all) = self.sys.join("block").read_dir() else { return Vec::new() };
         let ours = all.filter_map(|entry| {
-            let index = entry.ok()?.file_name().to_str()?.strip_prefix("nbd")?.parse().ok()?;
-            let backend = read_to_string(self.block(index).join("backend")).ok()?;
-            let uuid = backend.trim().strip_prefix(OURS)?.to_owned();
-            let read_only = read_to_string(self.block(index).join("ro")).is_ok_and(|ro| ro.trim() == "1");
-            Some(Found { index, uuid, read_only })
+            let device = Device::of(entry.ok()?.file_name().to_str()?)?;
+            let uuid = match device {
+                Device::Nbd(_) => {
+                    let backend = read_to_string(self.block(device).join("backend")).ok()?;
+                    backend.trim().strip_prefix(OURS)?.to_owned()
+                }
+                Device::Ublk(number) => {
+                    links::noted(&self.notes, device).filter(|uuid| marked(number, uuid))?
+                }
+            };
+            let read_only = read_to_string(self.block(device).join("ro")).is_ok_and(|ro| ro.trim() == "1");
+            Some(Found { device, uuid, read_only })
         });
         let mut ours: Vec<Found> = ours.collect();
-        ours.sort_by_key(|found| found.index);
+        ours.sort_by_key(|found| found.device);
         ours
     }
 
     /// How large it is.
-    pub fn size_bytes(&self, index: u32) -> Option<u64> {
-        let sectors: u64 = read_to_string(self.block(index).join("size")).ok()?.trim().parse().ok()?;
+    pub fn size_bytes(&self, device: Device) -> Option<u64> {
+        let sectors: u64 = read_to_string(self.block(device).join("size")).ok()?.trim().parse().ok()?;
         sectors.checked_mul(512)
     }
 
     /// Has a new disk be as ours are. It works otherwise too, but more slowly, or takes longer to go on after a restart.
-    pub fn set_up(&self, index: u32) {
-        self.set(index, "io_timeout", LOOKS_EVERY_MS);
-        let most = read_to_string(self.block(index).join("queue/max_hw_sectors_kb"));
+    pub fn set_up(&self, device: Device) {
+        self.set(device, "io_timeout", LOOKS_EVERY_MS);
+        let most = read_to_string(self.block(device).join("queue/max_hw_sectors_kb"));
         let most = most.ok().and_then(|most| most.trim().parse().ok()).unwrap_or(0);
         if most >= LONGEST_KIB {
-            self.set(index, "max_sectors_kb", LONGEST_KIB);
+            self.set(device, "max_sectors_kb", LONGEST_KIB);
         }
     }
 
     /// Has it be as it was before.
-    pub fn set_back(&self, index: u32) {
-        self.set(index, "io_timeout", USUAL_LOOKS_EVERY_MS);
+    pub fn set_back(&self, device: Device) {
+        self.set(device, "io_timeout", USUAL_LOOKS_EVERY_MS);
     }
 
-    fn set(&self, index: u32, what: &str, value: u32) {
-        let path = self.block(index).join("queue").join(what);
+    fn set(&self, device: Device, what: &str, value: u32) {
+        let path = self.block(device).join("queue").join(what);
         if let Err(error) = std::fs::write(&path, value.to_string()) {
             tracing::debug!("{} is not set: {error}", path.display());
         }
     }
 
     /// Has whoever watches devices (udev) look at it anew.
-    pub fn announce(&self, index: u32) {
-        let path = self.block(index).join("uevent");
+    pub fn announce(&self, device: Device) {
+        let path = self.block(device).join("uevent");
         if let Err(error) = std::fs::write(&path, "change") {
             tracing::debug!("{} is not written: {error}", path.display());
         }
     }
 
     /// Who uses a disk, as far as the system tells: a part of a sentence each.
-    pub fn users(&self, index: u32) -> Vec<String> {
-        let (parts, mut users) = (self.parts(index), Vec::new());
+    pub fn users(&self, device: Device) -> Vec<String> {
+        let (parts, mut users) = (self.parts(device), Vec::new());
         for table in ["1/mountinfo", "self/mountinfo"] {
             let table = read_to_string(self.proc.join(table)).unwrap_or_default();
             users.extend(mounted(&table, &parts).into_iter().map(|at| format!("mounted at {at}")));
@@ -120,8 +160,8 @@ impl Shown {
     }
 
     /// The disk, and its partitions.
-    fn parts(&self, index: u32) -> Vec<Part> {
-        let whole = self.block(index);
+    fn parts(&self, device: Device) -> Vec<Part> {
+        let whole = self.block(device);
         let within = whole.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
         let partitions = within.filter(|path| path.join("partition").exists());
         std::iter::once(whole.clone()).chain(partitions).filter_map(part).collect()
@@ -157,16 +197,6 @@ fn readable(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
-/// How the kernel calls it.
-pub fn name(index: u32) -> String {
-    format!("nbd{index}")
-}
-
-/// Its file.
-pub fn file(index: u32) -> PathBuf {
-    Path::new("/dev").join(name(index))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,18 +222,27 @@ mod tests {
         let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 43:0 / /srv/my\\040data rw shared:1 - ext4 /dev/nbd0 rw\n";
         write("proc/1/mountinfo", mounts);
         write("proc/self/mountinfo", mounts);
-        let shown = Shown { sys: root.join("sys"), proc: root.join("proc") };
+        for (number, uuid) in [(3, "u3"), (4, "stale")] {
+            write(&format!("sys/block/ublkb{number}/ro"), "0\n");
+            write(&format!("notes/ublkb{number}"), &format!("SOFTROC_NAME=x\nSOFTROC_DISK=softroc-{uuid}\n"));
+        }
+        write("sys/block/ublkb5/ro", "0\n");
+        let shown = Shown { sys: root.join("sys"), proc: root.join("proc"), notes: root.join("notes") };
         (root, shown)
     }
 
     #[test]
     fn our_disks_are_told_from_others_and_so_are_their_users() {
         let (root, shown) = machine();
-        let found = |index, uuid: &str, read_only| Found { index, uuid: uuid.to_owned(), read_only };
-        assert_eq!(shown.ours(), [found(0, "u0", false), found(10, "u10", true)]);
-        assert_eq!(shown.users(0), ["mounted at /srv/my data", "part of /dev/dm-0"]);
-        assert_eq!(shown.users(10), ["swap on /dev/nbd10"]);
-        assert_eq!(shown.users(2), Vec::<String>::new());
+        let found = |device, uuid: &str, read_only| Found { device, uuid: uuid.to_owned(), read_only };
+        // The device that a note is about may be another one by now.
+        let ours = shown.ours(|number, uuid| (number, uuid) == (3, "u3"));
+        let nbd = [found(Device::Nbd(0), "u0", false), found(Device::Nbd(10), "u10", true)];
+        assert_eq!(ours[..2], nbd);
+        assert_eq!(ours[2..], [found(Device::Ublk(3), "u3", false)]);
+        assert_eq!(shown.users(Device::Nbd(0)), ["mounted at /srv/my data", "part of /dev/dm-0"]);
+        assert_eq!(shown.users(Device::Nbd(10)), ["swap on /dev/nbd10"]);
+        assert_eq!(shown.users(Device::Nbd(2)), Vec::<String>::new());
         std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -1,12 +1,13 @@
 //! Names of disks that stay the same: `/dev/softroc/NAME` and `/dev/disk/by-id/softroc-UUID`. Where udev runs with our rule, it makes
 //! them, and what it needs to know is in [`NOTES`]; otherwise they are made here.
 
-use super::devices::{self, Shown};
+use super::devices::{Device, Shown, backend};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A file for each disk, named as the disk, with what udev cannot find out: its volume's name.
-const NOTES: &str = "/run/softroc/disks";
+/// A file for each disk, named as the disk, with what udev and the next controller cannot find out: its volume's name, and for a
+/// disk that is served from here, of which volume it is.
+pub const NOTES: &str = "/run/softroc/disks";
 
 /// What is there while udev runs.
 const UDEV: &str = "/run/udev/control";
@@ -17,14 +18,14 @@ pub fn of(name: &str, uuid: &str) -> [PathBuf; 2] {
 }
 
 /// Those that are there and lead to that disk.
-pub fn there(name: &str, uuid: &str, index: u32) -> Vec<String> {
-    let leads_there = |link: &PathBuf| leads_to(link, index);
+pub fn there(name: &str, uuid: &str, device: Device) -> Vec<String> {
+    let leads_there = |link: &PathBuf| leads_to(link, device);
     of(name, uuid).into_iter().filter(leads_there).map(|link| link.display().to_string()).collect()
 }
 
-fn leads_to(link: &Path, index: u32) -> bool {
+fn leads_to(link: &Path, device: Device) -> bool {
     let target = std::fs::read_link(link);
-    target.is_ok_and(|target| target.file_name() == devices::file(index).file_name())
+    target.is_ok_and(|target| target.file_name() == device.file().file_name())
 }
 
 /// Whether udev runs here.
@@ -32,24 +33,33 @@ pub fn has_udev() -> bool {
     Path::new(UDEV).exists()
 }
 
-/// Tells udev of the disk and its volume's name.
-pub fn note(shown: &Shown, name: &str, index: u32) {
-    let note = Path::new(NOTES).join(devices::name(index));
-    let written =
-        std::fs::create_dir_all(NOTES).and_then(|()| std::fs::write(&note, format!("SOFTROC_NAME={name}\n")));
+const OF_VOLUME: &str = "SOFTROC_DISK=";
+
+/// Writes down which volume a disk is of, and tells udev.
+pub fn note(shown: &Shown, name: &str, uuid: &str, device: Device) {
+    let note = shown.notes.join(device.name());
+    let text = format!("SOFTROC_NAME={name}\n{OF_VOLUME}{}\n", backend(uuid));
+    let written = std::fs::create_dir_all(&shown.notes).and_then(|()| std::fs::write(&note, text));
     if let Err(error) = written {
         tracing::debug!("{} is not written: {error}", note.display());
     }
-    shown.announce(index);
+    shown.announce(device);
+}
+
+/// The UUID of the volume that was written down for a disk.
+pub fn noted(notes: &Path, device: Device) -> Option<String> {
+    let note = std::fs::read_to_string(notes.join(device.name())).ok()?;
+    let line = note.lines().find_map(|line| line.strip_prefix(OF_VOLUME))?;
+    line.strip_prefix(&backend("")).map(str::to_owned)
 }
 
 /// Makes the links that are not there. One that leads elsewhere is of a disk that was there before.
-pub fn make(name: &str, uuid: &str, index: u32) {
-    for link in of(name, uuid).into_iter().filter(|link| !leads_to(link, index)) {
+pub fn make(name: &str, uuid: &str, device: Device) {
+    for link in of(name, uuid).into_iter().filter(|link| !leads_to(link, device)) {
         let folder = link.parent().unwrap_or(Path::new("/dev"));
         let made = std::fs::create_dir_all(folder)
             .and_then(|()| remove(&link))
-            .and_then(|()| std::os::unix::fs::symlink(devices::file(index), &link));
+            .and_then(|()| std::os::unix::fs::symlink(device.file(), &link));
         if let Err(error) = made {
             tracing::debug!("{} is not made: {error}", link.display());
         }
@@ -57,8 +67,8 @@ pub fn make(name: &str, uuid: &str, index: u32) {
 }
 
 /// Removes links and note of a disk that is no more, or has another name.
-pub fn unmake(name: &str, uuid: &str, index: u32) {
-    for link in of(name, uuid).into_iter().filter(|link| leads_to(link, index)) {
+pub fn unmake(name: &str, uuid: &str, device: Device) {
+    for link in of(name, uuid).into_iter().filter(|link| leads_to(link, device)) {
         if let Err(error) = remove(&link) {
             tracing::debug!("{} is not removed: {error}", link.display());
         }
@@ -66,9 +76,9 @@ pub fn unmake(name: &str, uuid: &str, index: u32) {
 }
 
 /// Removes the note of a disk that is no more.
-pub fn forget(index: u32) {
-    if let Err(error) = remove(&Path::new(NOTES).join(devices::name(index))) {
-        tracing::debug!("the note of {} is not removed: {error}", devices::name(index));
+pub fn forget(device: Device) {
+    if let Err(error) = remove(&Path::new(NOTES).join(device.name())) {
+        tracing::debug!("the note of {} is not removed: {error}", device.name());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Volumes as disks of this machine, by the kernel's NBD client.
+//! Volumes as disks of this machine, by the kernel's NBD client or, where there is one, by its ublk.
 //!
 //! ```text
 //!  controller ── DiskRequest ──▶ the thread "disks" ── netlink ──▶ kernel: /dev/nbdN
@@ -13,6 +13,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | here | the thread: which disks there should be, and what is done about it |
+//! | `ublk` | disks that are served from here without NBD |
 //! | `kernel`, `netlink` | the kernel's NBD client, and how it is spoken to |
 //! | `devices` | disks as the kernel shows them, and who uses them |
 //! | `links` | their names that stay the same |
@@ -21,13 +22,16 @@ mod devices;
 mod kernel;
 mod links;
 mod netlink;
+mod ublk;
 
 use crate::failure::{Failure, Outcome};
 use controller::{
-    AttachPolicy, DiskAnswer, DiskInfo, DiskRequest, DiskState, DiskVolume, Disks, Error, ErrorKind, Result,
+    AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskRequest, DiskState, DiskVolume, Disks, Error,
+    ErrorKind, Result,
 };
-use devices::{Found, Shown};
-use env::{Peer, mailbox};
+use devices::{Device, Found, Shown};
+use env::{Env, Peer, mailbox};
+use guests::GuestMessage;
 use kernel::{Kernel, NewDisk};
 use ports::{Known, PortMessage};
 use rustix::fs::{Mode, OFlags};
@@ -36,6 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak, mpsc};
+use ublk::Ublk;
 use world_real::{NearEnd, stream_pair};
 
 /// How many looks udev has to make the links of a disk before they are made here.
@@ -45,6 +50,7 @@ const LOOKS_FOR_UDEV: u32 = 3;
 pub struct LocalDisks {
     orders: mpsc::Sender<(DiskRequest, DiskAnswer)>,
     closing: Arc<AtomicBool>,
+    guests: Vec<mailbox::Sender<GuestMessage>>,
 }
 
 impl Disks for LocalDisks {
@@ -56,11 +62,14 @@ impl Disks for LocalDisks {
 }
 
 impl LocalDisks {
-    /// Starts the thread. Disks are served by the shards behind `ports`.
-    pub fn start(ports: Vec<mailbox::Sender<PortMessage>>) -> Outcome<Arc<LocalDisks>> {
+    /// Starts the thread. Disks are served by the shards behind `ports` and `guests`.
+    pub fn start(
+        ports: Vec<mailbox::Sender<PortMessage>>,
+        guests: Vec<mailbox::Sender<GuestMessage>>,
+    ) -> Outcome<Arc<LocalDisks>> {
         let (orders, receiver) = mpsc::channel::<(DiskRequest, DiskAnswer)>();
         let closing = Arc::new(AtomicBool::new(false));
-        let mut keeper = Keeper::new(ports, closing.clone());
+        let mut keeper = Keeper::new(ports, Ublk::new(guests.clone()), closing.clone());
         let work = move || {
             for (request, answer) in receiver {
                 answer(keeper.carry_out(request));
@@ -70,18 +79,19 @@ impl LocalDisks {
             .name("disks".into())
             .spawn(work)
             .map_err(|error| Failure::failed(format!("cannot start the thread for disks: {error}")))?;
-        Ok(Arc::new(LocalDisks { orders, closing }))
+        Ok(Arc::new(LocalDisks { orders, closing, guests }))
     }
 
     /// No disk is connected, made or removed any more: the ports are about to close. Disks that are there wait for the
-    /// next start.
-    pub fn close(&self) {
+    /// next start. Returns when nothing is under way of those that go by no port.
+    pub async fn close(&self, env: &Env) {
         self.closing.store(true, Ordering::Relaxed);
-        let left = Shown::default().ours();
+        ublk::idle(env, &self.guests).await;
+        let left = Shown::default().ours(ublk::is_marked);
         if !left.is_empty() {
-            let names: Vec<String> = left.iter().map(|found| devices::name(found.index)).collect();
+            let names: Vec<String> = left.iter().map(|found| found.device.name()).collect();
             tracing::info!(
-                "{} stay: requests to them wait {} s for the next start, then fail",
+                "{} stay: requests to them wait for the next start (by NBD for {} s, then they fail)",
                 names.join(" "),
                 kernel::PATIENCE.as_secs()
             );
@@ -103,11 +113,12 @@ struct Kept {
 /// The thread's own.
 struct Keeper {
     ports: Vec<mailbox::Sender<PortMessage>>,
+    ublk: Ublk,
     closing: Arc<AtomicBool>,
     shown: Shown,
-    kept: BTreeMap<u32, Kept>,
+    kept: BTreeMap<Device, Kept>,
     /// Those that are removed, and still held open by somebody.
-    leaving: BTreeSet<u32>,
+    leaving: BTreeSet<Device>,
     /// Volumes that have been made disks because that is wished for them: what an operator then detaches stays detached.
     granted: BTreeSet<String>,
     /// Volumes as they are served.
@@ -115,9 +126,10 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(ports: Vec<mailbox::Sender<PortMessage>>, closing: Arc<AtomicBool>) -> Keeper {
+    fn new(ports: Vec<mailbox::Sender<PortMessage>>, ublk: Ublk, closing: Arc<AtomicBool>) -> Keeper {
         Keeper {
             ports,
+            ublk,
             closing,
             shown: Shown::default(),
             kept: BTreeMap::new(),
@@ -140,8 +152,8 @@ impl Keeper {
                 self.volumes = volumes;
                 self.look()?;
             }
-            DiskRequest::Attach { volume, read_only } => {
-                self.attach(&volume, read_only)?;
+            DiskRequest::Attach { volume, read_only, by } => {
+                self.attach(&volume, read_only, by)?;
                 self.granted.insert(volume.uuid);
             }
             DiskRequest::Detach { device, force } => self.detach(&device, force)?,
@@ -151,14 +163,14 @@ impl Keeper {
 
     /// Disks of ours that are not on their way out.
     fn ours(&mut self) -> Vec<Found> {
-        let mut ours = self.shown.ours();
-        self.leaving.retain(|index| ours.iter().any(|found| found.index == *index));
-        ours.retain(|found| !self.leaving.contains(&found.index));
+        let mut ours = self.shown.ours(ublk::is_marked);
+        self.leaving.retain(|device| ours.iter().any(|found| found.device == *device));
+        ours.retain(|found| !self.leaving.contains(&found.device));
         ours
     }
 
-    fn is_connected(&self, index: u32) -> bool {
-        self.kept.get(&index).is_some_and(|kept| kept.session.strong_count() > 0)
+    fn is_connected(&self, device: Device) -> bool {
+        self.kept.get(&device).is_some_and(|kept| kept.session.strong_count() > 0)
     }
 
     fn volume_of(&self, uuid: &str) -> Option<DiskVolume> {
@@ -169,17 +181,17 @@ impl Keeper {
         let ours = self.ours();
         let info = |found: Found| {
             let volume = self.volume_of(&found.uuid).map(|volume| volume.name);
-            let name = volume.clone().or_else(|| self.kept.get(&found.index)?.name.clone());
+            let name = volume.clone().or_else(|| self.kept.get(&found.device)?.name.clone());
             DiskInfo {
-                device: devices::file(found.index).display().to_string(),
-                links: name.map_or_else(Vec::new, |name| links::there(&name, &found.uuid, found.index)),
+                device: found.device.file().display().to_string(),
+                links: name.map_or_else(Vec::new, |name| links::there(&name, &found.uuid, found.device)),
                 volume,
                 read_only: found.read_only,
-                state: match self.is_connected(found.index) {
+                state: match self.is_connected(found.device) {
                     true => DiskState::Connected,
                     false => DiskState::Waiting,
                 },
-                users: self.shown.users(found.index),
+                users: self.shown.users(found.device),
                 uuid: found.uuid,
             }
         };
@@ -190,16 +202,18 @@ impl Keeper {
     /// keep the rest from being done; the first failure is told.
     fn look(&mut self) -> Result<()> {
         let (ours, mut outcome) = (self.ours(), Ok(()));
-        self.kept.retain(|index, _| ours.iter().any(|found| found.index == *index));
+        self.kept.retain(|device, _| ours.iter().any(|found| found.device == *device));
         for found in &ours {
             let Some(volume) = self.volume_of(&found.uuid) else { continue };
             if volume.policy != AttachPolicy::Off {
                 self.granted.insert(volume.uuid.clone());
             }
-            if !self.is_connected(found.index) {
-                outcome = outcome.and(self.reconnect(found, &volume));
-            }
-            self.keep_links(&volume, found.index);
+            outcome = outcome.and(match (self.is_connected(found.device), found.device) {
+                (false, _) => self.reconnect(found, &volume),
+                (true, Device::Ublk(number)) => self.ublk.keep(number, &volume),
+                (true, Device::Nbd(_)) => Ok(()),
+            });
+            self.keep_links(&volume, found.device);
         }
         for volume in self.volumes.clone() {
             if volume.policy == AttachPolicy::Off {
@@ -208,7 +222,8 @@ impl Keeper {
             }
             let is_wished = volume.policy != AttachPolicy::Off && !self.granted.contains(&volume.uuid);
             if is_wished {
-                let attached = self.attach(&volume, volume.policy == AttachPolicy::ReadOnly);
+                let read_only = volume.policy == AttachPolicy::ReadOnly;
+                let attached = self.attach(&volume, read_only, DiskKind::Nbd);
                 if attached.is_ok() {
                     self.granted.insert(volume.uuid.clone());
                 }
@@ -219,31 +234,53 @@ impl Keeper {
     }
 
     fn reconnect(&mut self, found: &Found, volume: &DiskVolume) -> Result<()> {
-        let size = self.shown.size_bytes(found.index);
+        let size = self.shown.size_bytes(found.device);
         if size.is_some_and(|size| size != volume.capacity_bytes) {
             let sentence = format!(
                 "{} does not have the size of '{}', so it is not connected to it; run 'softroc detach {0} --force'",
-                devices::file(found.index).display(),
+                found.device.file().display(),
                 volume.name
             );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
-        let (near, far) = pair()?;
-        Kernel::open()?.reconnect(found.index, &devices::backend(&found.uuid), &far)?;
-        drop(far);
-        // If the kernel has not noticed yet that the last connection is over, it has let go of this one without a word.
-        if near.is_held() {
-            self.hand_over(near, found.index, volume, found.read_only)?;
-            tracing::info!(
-                "{} is connected to '{}' again",
-                devices::file(found.index).display(),
-                volume.name
-            );
+        let is_connected = match found.device {
+            Device::Nbd(index) => {
+                let (near, far) = pair()?;
+                Kernel::open()?.reconnect(index, &devices::backend(&found.uuid), &far)?;
+                drop(far);
+                // If the kernel has not noticed yet that the last connection is over, it has let go of this one without a word.
+                near.is_held() && self.hand_over(near, index, volume, found.read_only).map(|()| true)?
+            }
+            Device::Ublk(number) => {
+                let alive = self.ublk.recover(number, found, volume)?;
+                if let Some(alive) = &alive {
+                    self.kept.entry(found.device).or_default().session = Arc::downgrade(alive);
+                }
+                alive.is_some()
+            }
+        };
+        if is_connected {
+            tracing::info!("{} is connected to '{}' again", found.device.file().display(), volume.name);
         }
         Ok(())
     }
 
-    fn attach(&mut self, volume: &DiskVolume, read_only: bool) -> Result<()> {
+    fn attach(&mut self, volume: &DiskVolume, read_only: bool, by: DiskKind) -> Result<()> {
+        let device = match by {
+            DiskKind::Nbd => self.attach_nbd(volume, read_only)?,
+            DiskKind::Ublk => {
+                let (device, alive) = self.ublk.attach(volume, read_only)?;
+                self.leaving.remove(&device);
+                self.kept.insert(device, Kept { session: Arc::downgrade(&alive), ..Kept::default() });
+                device
+            }
+        };
+        self.keep_links(volume, device);
+        tracing::info!("'{}' is {}", volume.name, device.file().display());
+        Ok(())
+    }
+
+    fn attach_nbd(&mut self, volume: &DiskVolume, read_only: bool) -> Result<Device> {
         let backend = devices::backend(&volume.uuid);
         let (near, far) = pair()?;
         let disk = NewDisk {
@@ -254,23 +291,22 @@ impl Keeper {
         };
         let index = Kernel::open()?.connect(&disk, &far)?;
         drop(far);
-        self.leaving.remove(&index);
-        self.kept.remove(&index);
+        let device = Device::Nbd(index);
+        self.leaving.remove(&device);
+        self.kept.remove(&device);
         if let Err(error) = self.hand_over(near, index, volume, read_only) {
             Kernel::open()?.disconnect(index)?;
             return Err(error);
         }
-        self.shown.set_up(index);
-        self.keep_links(volume, index);
-        tracing::info!("'{}' is {}", volume.name, devices::file(index).display());
-        Ok(())
+        self.shown.set_up(device);
+        Ok(device)
     }
 
     /// Gives a shard its end of a connection.
     fn hand_over(&mut self, near: NearEnd, index: u32, volume: &DiskVolume, read_only: bool) -> Result<()> {
-        let alive = Arc::new(());
-        self.kept.entry(index).or_default().session = Arc::downgrade(&alive);
-        let source = near.into_source(Peer::at(devices::file(index).display().to_string()));
+        let (alive, device) = (Arc::new(()), Device::Nbd(index));
+        self.kept.entry(device).or_default().session = Arc::downgrade(&alive);
+        let source = near.into_source(Peer::at(device.file().display().to_string()));
         let mut message = PortMessage::Known(Known { source, target: volume.number, read_only, alive });
         let shards = self.ports.len();
         for shard in 0..shards {
@@ -282,45 +318,50 @@ impl Keeper {
         Err(Error::new(ErrorKind::Busy, "every shard is busy; try again"))
     }
 
-    fn keep_links(&mut self, volume: &DiskVolume, index: u32) {
-        let kept = self.kept.entry(index).or_default();
+    fn keep_links(&mut self, volume: &DiskVolume, device: Device) {
+        let kept = self.kept.entry(device).or_default();
         if kept.name.as_ref() != Some(&volume.name) {
             if let Some(before) = kept.name.replace(volume.name.clone()) {
-                links::unmake(&before, &volume.uuid, index);
+                links::unmake(&before, &volume.uuid, device);
             }
             kept.looks = 0;
-            links::note(&self.shown, &volume.name, index);
+            links::note(&self.shown, &volume.name, &volume.uuid, device);
         }
         kept.looks = kept.looks.saturating_add(1);
         let (there, all) =
-            (links::there(&volume.name, &volume.uuid, index), links::of(&volume.name, &volume.uuid));
+            (links::there(&volume.name, &volume.uuid, device), links::of(&volume.name, &volume.uuid));
         if there.len() < all.len() && (kept.looks > LOOKS_FOR_UDEV || !links::has_udev()) {
-            links::make(&volume.name, &volume.uuid, index);
+            links::make(&volume.name, &volume.uuid, device);
         }
     }
 
-    fn detach(&mut self, device: &str, force: bool) -> Result<()> {
-        let is_it = |found: &Found| devices::file(found.index).as_os_str() == device;
+    fn detach(&mut self, file: &str, force: bool) -> Result<()> {
+        let is_it = |found: &Found| found.device.file().as_os_str() == file;
         let Some(found) = self.ours().into_iter().find(is_it) else {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no disk {device} any more")));
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no disk {file} any more")));
         };
         // Held until it is gone, so that nobody mounts it meanwhile.
-        let alone = if force { None } else { Some(self.alone(&found, device)?) };
-        Kernel::open()?.disconnect(found.index)?;
-        self.leaving.insert(found.index);
-        self.shown.set_back(found.index);
-        let name = self.kept.remove(&found.index).and_then(|kept| kept.name);
+        let alone = if force { None } else { Some(self.alone(&found, file)?) };
+        match found.device {
+            Device::Nbd(index) => Kernel::open()?.disconnect(index)?,
+            Device::Ublk(number) => self.ublk.detach(number)?,
+        }
+        self.leaving.insert(found.device);
+        if matches!(found.device, Device::Nbd(_)) {
+            self.shown.set_back(found.device);
+        }
+        let name = self.kept.remove(&found.device).and_then(|kept| kept.name);
         drop(alone);
-        links::forget(found.index);
-        self.shown.announce(found.index);
-        links::unmake(name.as_deref().unwrap_or(&found.uuid), &found.uuid, found.index);
-        tracing::info!("{device} is detached");
+        links::forget(found.device);
+        self.shown.announce(found.device);
+        links::unmake(name.as_deref().unwrap_or(&found.uuid), &found.uuid, found.device);
+        tracing::info!("{file} is detached");
         Ok(())
     }
 
     /// The disk, for nobody else but those who only look, with everything written that was to be.
     fn alone(&self, found: &Found, device: &str) -> Result<OwnedFd> {
-        if !self.is_connected(found.index) {
+        if !self.is_connected(found.device) {
             let sentence = format!(
                 "the volume of {device} is not served, and what is to be written to it waits; start the volume first, or give up what waits: run 'softroc detach {device} --force'"
             );
@@ -329,7 +370,7 @@ impl Keeper {
         let how = if found.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         let opened = rustix::fs::open(device, how | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
         let file = opened.map_err(|error| match error {
-            Errno::BUSY => Error::new(ErrorKind::InUse, in_use(device, &self.shown.users(found.index))),
+            Errno::BUSY => Error::new(ErrorKind::InUse, in_use(device, &self.shown.users(found.device))),
             error => {
                 let sentence = format!("{device} cannot be opened to see whether it is in use: {error}; if it is not, run 'softroc detach {device} --force'");
                 Error::new(ErrorKind::Unavailable, sentence)
@@ -358,8 +399,13 @@ fn in_use(device: &str, users: &[String]) -> String {
     format!("{device} is in use: {who}; {first}")
 }
 
+/// A failure below, in the controller's words.
+fn unavailable(error: env::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, error.to_string())
+}
+
 fn pair() -> Result<(NearEnd, OwnedFd)> {
-    stream_pair().map_err(|error| Error::new(ErrorKind::Unavailable, error.to_string()))
+    stream_pair().map_err(unavailable)
 }
 
 #[cfg(test)]

@@ -10,6 +10,11 @@ pub struct Attach {
     #[arg(required_unless_present = "list", value_name = "VOLUME")]
     pub volumes: Vec<String>,
 
+    /// Which way a disk goes: nbd is in every kernel; ublk is quicker, and knows strip and stripe, but needs Linux 6.9 or newer with
+    /// ublk_drv.
+    #[arg(long = "as", value_name = "WAY", default_value = "nbd", conflicts_with = "list")]
+    pub by: AttachWay,
+
     /// Let nothing be written to the disks.
     #[arg(long, conflicts_with = "list")]
     pub read_only: bool,
@@ -38,6 +43,24 @@ pub struct Detach {
     /// The output format.
     #[command(flatten)]
     pub output: Output,
+}
+
+/// See [`Attach::by`].
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttachWay {
+    /// The kernel's NBD client.
+    Nbd,
+    /// The kernel's driver for disks that a program serves.
+    Ublk,
+}
+
+impl From<AttachWay> for controller::DiskKind {
+    fn from(way: AttachWay) -> controller::DiskKind {
+        match way {
+            AttachWay::Nbd => controller::DiskKind::Nbd,
+            AttachWay::Ublk => controller::DiskKind::Ublk,
+        }
+    }
 }
 
 /// Whether a volume is attached whenever it is served.

@@ -3,7 +3,7 @@
 use super::{Output, levels};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use controller::{CacheMode, DriveCache, Preset, ReadMode, WriteMode};
+use controller::{CacheMode, DriveCache, Preset, ReadMode, SectorFormat, WriteMode};
 use layout::Level;
 use units::{ByteCount, StripSize};
 
@@ -84,6 +84,12 @@ pub struct VolumeCreate {
     /// volumes of its array; one that wants it off has its way. 'volume set' changes it later [default: that of the preset].
     #[arg(long, value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
     pub drive_cache: Option<DriveCache>,
+
+    /// Which sectors hosts are told of, logical and physical: 512n (512 bytes both), 512e (512 bytes on 4 KiB), 4Kn (4 KiB both), or
+    /// default: those of the drives. Choose 512e where drives may be replaced by larger ones some day: these have physical
+    /// sectors of 4 KiB, and hosts that know of it align their writes. 'volume set' changes it later.
+    #[arg(long = "sector", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
+    pub sector_format: Option<SectorFormat>,
 
     /// Overwrite what the drives hold now: file systems, partitions, other arrays.
     #[arg(long)]

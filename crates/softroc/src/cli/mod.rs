@@ -203,6 +203,10 @@ pub struct Serve {
     #[command(flatten)]
     pub security: NbdSecurity,
 
+    /// Serve volumes to virtual machines by vhost-user, each at DIR/VOLUME.sock: who may open that may use the volume.
+    #[arg(long, value_name = "DIR")]
+    pub vhost_user: Option<PathBuf>,
+
     /// Also register these drives, and assemble their arrays.
     #[arg(long, value_name = "DRIVE", num_args = 1..)]
     pub drives: Vec<String>,

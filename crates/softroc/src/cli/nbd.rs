@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// TLS and access of the NBD port.
 #[derive(Args, Debug, Default)]
 pub struct NbdSecurity {
-    /// TLS for hosts at every address of NBD: allowed lets each host choose, required refuses those without.
+    /// TLS for hosts: allowed lets each host choose, required refuses those without at every address of NBD but Unix sockets.
     #[arg(long, value_name = "WHETHER", requires = "nbd_certificate")]
     pub nbd_tls: Option<TlsMode>,
 

@@ -3,7 +3,7 @@
 use super::create::setting;
 use super::{AttachSwitch, Checked, Output, WriteHole};
 use clap::{Args, Subcommand, ValueEnum};
-use controller::{CacheMode, DriveCache, Preset, ReadMode, WriteMode};
+use controller::{CacheMode, DriveCache, Preset, ReadMode, SectorFormat, WriteMode};
 use units::ByteCount;
 
 /// The rate of a task.
@@ -278,7 +278,7 @@ pub enum Switch {
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
     /// The volume. The policies apply to all volumes of its array, except --write-mode, --read-mode,
-    /// --cache-mode, --drive-cache, --preset, --write-hole and --attach.
+    /// --cache-mode, --drive-cache, --preset, --write-hole, --sector and --attach.
     pub name: String,
 
     /// When writes of this volume are answered: see 'softroc volume create --help'. Hosts may go on using it.
@@ -304,6 +304,10 @@ pub struct VolumeSet {
     /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts may go on using it.
     #[arg(long, group = "what", value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
+
+    /// Which sectors hosts of this volume that connect from now on are told of: see 'softroc volume create --help'.
+    #[arg(long = "sector", group = "what", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
+    pub sector_format: Option<SectorFormat>,
 
     /// Make this volume a disk of this machine now and whenever the controller serves it, as 'softroc attach' does.
     #[arg(long, group = "what", value_name = "SWITCH")]

@@ -12,7 +12,11 @@ impl Control {
             return self.show(&Command::DiskList {}, attach.output.json);
         }
         let command = |volume: &String| {
-            Ok(Command::VolumeAttach { volume: volume.clone(), read_only: attach.read_only })
+            Ok(Command::VolumeAttach {
+                volume: volume.clone(),
+                read_only: attach.read_only,
+                by: attach.by.into(),
+            })
         };
         self.show_each(of_each(&attach.volumes, command)?, attach.output.json)
     }

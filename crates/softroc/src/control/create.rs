@@ -90,6 +90,7 @@ fn creation(create: &VolumeCreate) -> Outcome<Command> {
         read_mode: create.read_mode.or(Some(settings.read_mode)),
         cache_mode: create.cache_mode.or(Some(settings.cache_mode)),
         drive_cache: create.drive_cache.or(Some(settings.drive_cache)),
+        sector_format: create.sector_format,
         destroy_data: create.destroy_data,
     }))
 }

@@ -199,6 +199,7 @@ impl Control {
             read_mode: set.read_mode.or(settings.map(|settings| settings.read_mode)),
             cache_mode: set.cache_mode.or(settings.map(|settings| settings.cache_mode)),
             drive_cache: set.drive_cache.or(settings.map(|settings| settings.drive_cache)),
+            sector_format: set.sector_format,
             attach: set.attach.map(Into::into),
         };
         // First whether there is such a volume: nobody should be asked about one that is not.

@@ -164,6 +164,12 @@ fn volume_table(volumes: &[VolumeInfo]) -> String {
     )
 }
 
+/// The logical sector that hosts are told of, and the physical one if that is another.
+fn sectors(volume: &VolumeInfo) -> String {
+    let (logical, physical) = (ByteCount(volume.sector_bytes), ByteCount(volume.physical_sector_bytes));
+    if logical == physical { logical.to_string() } else { format!("{logical} on {physical}") }
+}
+
 fn one_volume(volume: &VolumeInfo) -> String {
     let mut list = vec![
         ("volume", volume.name.clone()),
@@ -175,7 +181,7 @@ fn one_volume(volume: &VolumeInfo) -> String {
     list.extend((volume.spans > 1).then(|| ("spans", volume.spans.to_string())));
     list.extend((volume.copies > 1).then(|| ("copies", volume.copies.to_string())));
     list.push(("capacity", ByteCount(volume.capacity_bytes).to_string()));
-    list.push(("sector", ByteCount(volume.sector_bytes).to_string()));
+    list.push(("sector", sectors(volume)));
     list.push(("may lose", may_lose(volume)));
     if volume.lost_bytes > 0 {
         list.push(("lost", format!("{} cannot be read", ByteCount(volume.lost_bytes))));

@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
     ("ports", &["units", "env", "nbd"]),
+    ("guests", &["units", "env"]),
     ("access", &["controller"]),
     ("redfish", &["units", "controller", "access"]),
     ("notify", &["units", "controller"]),

@@ -2,6 +2,7 @@
 //! machine's kernel: it has drives, runs a script, and what it says is judged.
 
 use super::{Folder, have, run, skipped};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,6 +18,8 @@ pub struct Guest {
     drives: Vec<(PathBuf, Keep)>,
     /// Files of this machine that it has, too, and where.
     files: Vec<(PathBuf, String)>,
+    /// More words for QEMU.
+    pub machine: Vec<String>,
     /// What it does.
     pub script: String,
 }
@@ -45,7 +48,13 @@ impl Guest {
         }
         let programs = ["qemu-system-x86_64", "cpio", "gzip", "sha256sum"];
         let is_there = programs.iter().filter(|program| !have(program)).count() == 0;
-        is_there.then(|| Guest { parts, drives: Vec::new(), files: Vec::new(), script: DRIVE.to_owned() })
+        is_there.then(|| Guest {
+            parts,
+            drives: Vec::new(),
+            files: Vec::new(),
+            machine: Vec::new(),
+            script: DRIVE.to_owned(),
+        })
     }
 
     /// Gives it drives. How its script calls them.
@@ -86,6 +95,11 @@ impl Guest {
 
     /// Boots it, and waits until it is off. What it said.
     pub fn run(self) -> Verdict {
+        self.run_with(|_| {})
+    }
+
+    /// The same, and `each` line that it says is heard at once.
+    pub fn run_with(self, mut each: impl FnMut(&str)) -> Verdict {
         let folder = Folder::new("guest");
         let initrd = self.pack(&folder);
         let mut command = Command::new("timeout");
@@ -113,9 +127,19 @@ impl Guest {
                 .arg(format!("file={path},format=raw,if=none,id=d{number},snapshot={snapshot}"));
             command.arg("-device").arg(format!("scsi-hd,bus=scsi.0,scsi-id={number},drive=d{number}"));
         }
-        let output = command.stdin(Stdio::null()).output().expect("the guest starts");
-        let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-        let complaint = String::from_utf8_lossy(&output.stderr);
+        command.args(&self.machine).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the guest starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+        let (mut said, mut line) = (String::new(), Vec::new());
+        while lines.read_until(b'\n', &mut line).expect("the guest is heard") > 0 {
+            let text = String::from_utf8_lossy(&line).replace('\r', "");
+            each(text.trim_end());
+            said += &text;
+            line.clear();
+        }
+        let mut complaint = String::new();
+        child.stderr.take().expect("it is piped").read_to_string(&mut complaint).expect("the guest is heard");
+        child.wait().expect("the guest ends");
         assert!(said.contains("GUEST-DONE"), "the guest did not end well: {complaint}\n{said}");
         Verdict(said)
     }

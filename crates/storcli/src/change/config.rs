@@ -8,7 +8,9 @@ use crate::answer::{Answer, OTHER};
 use crate::view::{View, policy};
 use crate::words::{Word, read_places};
 use crate::{Machine, Surroundings};
-use controller::{AddSpare, CacheMode, Command, CreateVolume, DriveCache, ReadMode, SpareKind, WriteMode};
+use controller::{
+    AddSpare, CacheMode, Command, CreateVolume, DriveCache, ReadMode, SectorFormat, SpareKind, WriteMode,
+};
 use serde_json::{Value, json};
 
 /// What the file says it is.
@@ -56,6 +58,7 @@ fn document(view: &View, around: &Surroundings) -> Result<Value, Refusal> {
             read_mode: configured("read-mode").and_then(ReadMode::named),
             cache_mode: configured("cache-mode").and_then(CacheMode::named),
             drive_cache: configured("drive-cache").and_then(DriveCache::named),
+            sector_format: configured("sector").and_then(SectorFormat::named),
             ..CreateVolume::default()
         };
         commands.push(Command::VolumeCreate(create));

@@ -6,7 +6,9 @@ use crate::answer::Answer;
 use crate::forms::read_size;
 use crate::view::{Pd, View};
 use crate::words::{Word, read_places};
-use controller::{AddSpare, CacheMode, Command, CreateVolume, DriveCache, ReadMode, Reply, WriteMode};
+use controller::{
+    AddSpare, CacheMode, Command, CreateVolume, DriveCache, ReadMode, Reply, SectorFormat, WriteMode,
+};
 
 /// What is to be created.
 #[derive(Default)]
@@ -21,6 +23,7 @@ struct Wanted {
     read_mode: Option<ReadMode>,
     cache_mode: Option<CacheMode>,
     drive_cache: Option<DriveCache>,
+    sector_format: Option<SectorFormat>,
     strip_bytes: Option<u64>,
     spares: Vec<String>,
     force: bool,
@@ -112,6 +115,10 @@ fn read_value(view: &View, wanted: &mut Wanted, word: &Word, value: &str) -> Res
             let wrong = || Refusal::invalid(format!("pdcache={value} is none of on, off and default"));
             wanted.drive_cache = Some(super::volume::drive_cache(&low).ok_or_else(wrong)?);
         }
+        "emulationtype" => {
+            let wrong = || Refusal::invalid(format!("emulationtype={value} is none of 0, 1 and 2"));
+            wanted.sector_format = Some(super::volume::emulation_type(&low).ok_or_else(wrong)?);
+        }
         other => return Err(unknown(other)),
     }
     Ok(())
@@ -164,6 +171,7 @@ fn create(view: &View, wanted: &Wanted, machine: &mut dyn Machine) -> Result<(),
                 read_mode: wanted.read_mode,
                 cache_mode: wanted.cache_mode,
                 drive_cache: wanted.drive_cache,
+                sector_format: wanted.sector_format,
                 destroy_data: wanted.force,
                 ..CreateVolume::default()
             };
@@ -176,15 +184,9 @@ fn create(view: &View, wanted: &Wanted, machine: &mut dyn Machine) -> Result<(),
                     destroy_data: wanted.force,
                     ..AddSpare::default()
                 };
-                match ask(machine, Command::SpareAdd(spare))? {
-                    Reply::Spare { .. } => {}
-                    _ => {
-                        return Err(Refusal::new(
-                            255,
-                            "the controller answered something else; look at its log",
-                        ));
-                    }
-                }
+                let Reply::Spare { .. } = ask(machine, Command::SpareAdd(spare))? else {
+                    return Err(Refusal::new(255, "the controller answered something else; look at its log"));
+                };
             }
         }
     }

@@ -8,7 +8,9 @@ use crate::show::operation_kinds;
 use crate::tree::number;
 use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
-use controller::{CacheMode, Command, DriveCache, ReadMode, SetPolicy, StartTask, Startable, WriteMode};
+use controller::{
+    CacheMode, Command, DriveCache, ReadMode, SectorFormat, SetPolicy, StartTask, Startable, WriteMode,
+};
 
 /// Any verb of volumes but `show`.
 pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
@@ -89,6 +91,16 @@ pub(super) fn drive_cache(low: &str) -> Option<DriveCache> {
     }
 }
 
+/// `0`: as the drives are, `1`: 512 bytes whatever they are, `2`: 512 bytes on 4 KiB.
+pub(super) fn emulation_type(low: &str) -> Option<SectorFormat> {
+    match low {
+        "0" | "default" => Some(SectorFormat::Default),
+        "1" | "disable" => Some(SectorFormat::Native512),
+        "2" | "force" => Some(SectorFormat::Emulated512),
+        _ => None,
+    }
+}
+
 /// `set wrcache=... name=...`; `None`: no such property.
 fn set(words: &[Word]) -> Result<Change, Option<Refusal>> {
     let refuse = |sentence: &str| Err(Some(Refusal::new(INVALID, sentence)));
@@ -110,6 +122,9 @@ fn set(words: &[Word]) -> Result<Change, Option<Refusal>> {
             ("autobgi", "on") => Setting::AsItIs,
             ("pdcache", value) if drive_cache(value).is_some() => {
                 Setting::Policy(SetPolicy { drive_cache: drive_cache(value), ..set() })
+            }
+            ("emulationtype", value) if emulation_type(value).is_some() => {
+                Setting::Policy(SetPolicy { sector_format: emulation_type(value), ..set() })
             }
             ("accesspolicy", _) => {
                 return refuse(

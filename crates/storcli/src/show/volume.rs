@@ -103,6 +103,11 @@ fn properties(view: &View, volume: &VolumeInfo) -> Pairs {
         "off" => "Disabled",
         _ => "Disk's Default",
     };
+    let emulation = match policy(volume, "sector").map_or("default", |(configured, _)| configured) {
+        "512n" => "disable",
+        "512e" => "force",
+        other => other,
+    };
     pairs([
         ("Strip Size", text(unit(volume.strip_bytes))),
         ("Number of Blocks", number(volume.capacity_bytes / volume.sector_bytes.max(1))),
@@ -118,7 +123,7 @@ fn properties(view: &View, volume: &VolumeInfo) -> Pairs {
         ("OS Drive Name", text("N/A")),
         ("Creation Date", text(created.date())),
         ("Creation Time", text(created.half_day())),
-        ("Emulation type", text("default")),
+        ("Emulation type", text(emulation)),
         ("Is LD Ready for OS Requests", yes_no(volume.state.serves())),
         ("SCSI NAA Id", text(naa_6(&volume.uuid))),
         ("Unmap Enabled", text("Yes")),

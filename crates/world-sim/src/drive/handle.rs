@@ -73,6 +73,8 @@ pub struct StrayWrite {
 pub struct DriveImage {
     content: Content,
     size: ByteCount,
+    /// So much is left of a file that was truncated.
+    cut: Option<ByteCount>,
 }
 
 impl DriveImage {
@@ -183,13 +185,15 @@ impl SimDrive {
 
     /// What it holds now, to be kept or put into another simulation.
     pub fn snapshot(&self) -> DriveImage {
-        DriveImage { content: self.state().content.clone(), size: self.size() }
+        let state = self.state();
+        DriveImage { content: state.content.clone(), size: self.size(), cut: state.cut }
     }
 
     /// Makes it hold what `image` holds, which must be of a drive of the same nature.
     pub fn restore(&self, image: &DriveImage) {
         assert_eq!(image.size, self.size(), "an image fits a drive of its own size");
-        self.cell.state.borrow_mut().content = image.content.clone();
+        let mut state = self.cell.state.borrow_mut();
+        (state.content, state.cut) = (image.content.clone(), image.cut);
     }
 
     // What is done to it.
@@ -244,6 +248,11 @@ impl SimDrive {
     pub fn is_present(&self) -> bool {
         let state = self.cell.state.borrow();
         state.presence == Presence::Present && state.cut.is_none()
+    }
+
+    /// Whether it is there, though it may be a file that was truncated, and is a smaller drive for whoever opens it now.
+    pub fn can_be_opened(&self) -> bool {
+        self.cell.state.borrow().presence == Presence::Present
     }
 
     /// Keeps operations that are due until [`SimDrive::release`]: their waiters see time limits pass.

@@ -1,0 +1,205 @@
+//! The sectors that hosts of a volume are told of, and whether their writes keep to those of the drives.
+//!
+//! Drives with physical sectors of 4 KiB carry out a write of a part of one by reading it first: a write that waits for a turn of the
+//! disk more. Hosts avoid that if they know of it. What they are told decides for those that connect from then on; whoever is
+//! connected goes on with what he was told. Any byte range is carried out, whatever hosts were told.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use engine::ToldSectors;
+use env::{HostSectors, Operation};
+use ondisk::{SectorFormat, VolumeLabel};
+use std::cell::Cell;
+use std::rc::Rc;
+use units::{ByteCount, SectorSize};
+
+/// So many writes at least, since they were last looked at, say something about a host's alignment.
+const ENOUGH_WRITES: u64 = 1000;
+
+/// A host whose partitions are aligned writes next to nothing unaligned; one whose are not, nearly all.
+const UNALIGNED_SHARE_PERCENT: u64 = 10;
+
+/// What hosts of a volume are told of its sectors, and whether they heed it.
+#[derive(Default)]
+pub(crate) struct Sectors {
+    told: ToldSectors,
+    /// Writes, and those of them that were not aligned, when they were last looked at.
+    seen: Cell<(u64, u64)>,
+    /// Whether too many were not.
+    is_unaligned: Cell<bool>,
+}
+
+/// What hosts are told of a format on drives that have these.
+fn of_format(format: SectorFormat, of_drives: HostSectors) -> HostSectors {
+    let (logical, physical) = match format {
+        SectorFormat::Default => return of_drives,
+        SectorFormat::Native512 => (SectorSize::B512, SectorSize::B512),
+        SectorFormat::Emulated512 => (SectorSize::B512, SectorSize::B4096),
+        SectorFormat::Native4096 => (SectorSize::B4096, SectorSize::B4096),
+    };
+    HostSectors { logical, physical }
+}
+
+/// The drives of an array that are open and have physical sectors of 4 KiB.
+fn with_large_sectors(array: &Array) -> Vec<String> {
+    let drives = (0..array.label().member.len()).filter_map(|slot| array.drive(slot));
+    let is_large = |drive: &Rc<crate::inventory::Drive>| {
+        drive.access().is_some_and(|access| access.info().physical_sector == SectorSize::B4096)
+    };
+    drives.filter(is_large).map(|drive| drive.name.clone()).collect()
+}
+
+/// What hosts that connect now are told.
+pub(crate) fn host_sectors(array: &Array, volume: &Volume) -> HostSectors {
+    let label = volume.label();
+    let logical = SectorSize::from_bytes(label.sector_bytes).unwrap_or_default();
+    let largest = if with_large_sectors(array).is_empty() { SectorSize::B512 } else { SectorSize::B4096 };
+    of_format(label.sector_format, HostSectors { logical, physical: largest.max(logical) })
+}
+
+/// For shards: what hosts of a volume are told, now that its label says so.
+pub(super) fn told(array: &Array, volume: &Volume) -> ToldSectors {
+    let is_default = volume.label().sector_format == SectorFormat::Default;
+    volume.sectors.told.set((!is_default).then(|| host_sectors(array, volume)));
+    volume.sectors.told.clone()
+}
+
+/// What that means, and what is wrong with it: clauses.
+pub(crate) fn about(array: &Array, volume: &Volume) -> String {
+    let HostSectors { logical, physical } = host_sectors(array, volume);
+    let mut text = format!(
+        "hosts that connect are told of sectors of {}, {} on the drives",
+        logical.bytes(),
+        physical.bytes()
+    );
+    let name = volume.name();
+    if let Some(warning) = not_told(array, volume) {
+        text.push_str("; ");
+        text.push_str(&warning);
+    }
+    if volume.sectors.is_unaligned.get() {
+        text.push_str(&format!("; many writes of hosts to '{name}' are not aligned to 4 KiB"));
+    }
+    text
+}
+
+/// That hosts are not told of the drives' large sectors.
+pub(crate) fn not_told(array: &Array, volume: &Volume) -> Option<String> {
+    let drives = with_large_sectors(array);
+    let is_told = host_sectors(array, volume).physical == SectorSize::B4096;
+    let name = volume.name();
+    (!is_told && !drives.is_empty()).then(|| {
+        format!(
+            "hosts of '{name}' are not told that {} {} sectors of 4 KiB: each write that is not aligned to that costs a read as well; run 'softroc volume set {name} --sector 512e'",
+            drives.join(", "),
+            if drives.len() == 1 { "has" } else { "have" },
+        )
+    })
+}
+
+/// Whether a volume of that size can have that format.
+///
+/// # Errors
+/// When it cannot: why, and what to do.
+pub(crate) fn check_format(name: &str, format: SectorFormat, capacity: ByteCount) -> Result<()> {
+    if format != SectorFormat::Native4096 || capacity.is_aligned(SectorSize::B4096.bytes()) {
+        return Ok(());
+    }
+    let sentence = format!(
+        "'{name}' has {} bytes, which is no whole number of sectors of 4 KiB; use '--sector 512e', or a size that is one",
+        capacity.0
+    );
+    Err(Error::new(ErrorKind::Invalid, sentence))
+}
+
+impl Arrays {
+    /// `volume set --sector`. What is worth knowing about it.
+    ///
+    /// # Errors
+    /// When the volume cannot have it, or it cannot be recorded.
+    pub(crate) async fn set_sector_format(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        format: SectorFormat,
+    ) -> Result<Vec<String>> {
+        let _starting = array.starting_turn().await;
+        let name = volume.name();
+        self.check_can_record(array, &name)?;
+        check_format(&name, format, ByteCount(volume.label().capacity_bytes))?;
+        if volume.label().sector_format == format {
+            return Ok(not_told(array, volume).into_iter().collect());
+        }
+        self.relabel(array, volume, |label: &mut VolumeLabel| label.sector_format = format).await?;
+        told(array, volume);
+        let text = format!("the sector format of '{name}' is {} now", format.name());
+        let effect =
+            "hosts that connect from now on are told so; those that are connected keep what they have";
+        self.events.report(EventCode::VolumeSectors, &name, "an operator changed it", effect, text);
+        let note = format!("hosts of '{name}' that are connected see it when they connect again");
+        Ok(not_told(array, volume).into_iter().chain([note]).collect())
+    }
+
+    /// Looks whether hosts heed the sectors of drives, and tells of those that do not.
+    pub(crate) fn look_at_alignment(&self) {
+        for array in self.all().iter().filter(|array| array.is_running()) {
+            let drives = with_large_sectors(array);
+            for volume in array.volumes().iter().filter(|_| !drives.is_empty()) {
+                self.look_at_writes(volume, &drives);
+            }
+        }
+    }
+
+    fn look_at_writes(&self, volume: &Volume, drives: &[String]) {
+        let operations = Operation::ALL.into_iter().zip(volume.meter().traffic.done());
+        let of_writes = operations.filter(|(operation, _)| *operation == Operation::Write);
+        let writes: u64 = of_writes.map(|(_, done)| done.completed).sum();
+        let unaligned = volume.meter().counters().unaligned_writes;
+        let (writes_before, unaligned_before) = volume.sectors.seen.get();
+        let (more, bad) = (writes.saturating_sub(writes_before), unaligned.saturating_sub(unaligned_before));
+        if more < ENOUGH_WRITES {
+            return;
+        }
+        volume.sectors.seen.set((writes, unaligned));
+        let is_unaligned = bad * 100 > more * UNALIGNED_SHARE_PERCENT;
+        if volume.sectors.is_unaligned.replace(is_unaligned) || !is_unaligned {
+            return;
+        }
+        let name = volume.name();
+        let text = format!("{bad} of the last {more} writes of hosts to '{name}' were not aligned to 4 KiB");
+        let cause = format!("{} has sectors of 4 KiB", drives.join(", "));
+        let effect = "each costs the drives a read as well; let partitions and file systems begin at whole MiB ('fdisk -l' shows where they begin)";
+        self.events.report(EventCode::VolumeUnaligned, &name, &cause, effect, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_says_what_hosts_see_and_default_what_drives_have() {
+        let small = HostSectors { logical: SectorSize::B512, physical: SectorSize::B512 };
+        let mixed = HostSectors { physical: SectorSize::B4096, ..small };
+        let large = HostSectors { logical: SectorSize::B4096, physical: SectorSize::B4096 };
+        for of_drives in [small, mixed, large] {
+            assert_eq!(of_format(SectorFormat::Default, of_drives), of_drives);
+            assert_eq!(of_format(SectorFormat::Native512, of_drives), small);
+            assert_eq!(of_format(SectorFormat::Emulated512, of_drives), mixed);
+            assert_eq!(of_format(SectorFormat::Native4096, of_drives), large);
+        }
+    }
+
+    #[test]
+    fn sectors_of_4_kib_need_a_whole_number_of_them() {
+        let check =
+            |format, bytes| check_format("v", format, ByteCount(bytes)).map_err(|error| error.message);
+        assert_eq!(check(SectorFormat::Native4096, 1 << 20), Ok(()));
+        assert_eq!(check(SectorFormat::Emulated512, (1 << 20) + 512), Ok(()));
+        let refused = check(SectorFormat::Native4096, (1 << 20) + 512).unwrap_err();
+        assert!(refused.contains("1049088 bytes") && refused.contains("--sector 512e"), "{refused}");
+    }
+}

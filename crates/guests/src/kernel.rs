@@ -1,0 +1,202 @@
+//! A queue that the kernel of this machine has for a disk of its own (ublk), while it is served: a task for each slot.
+//!
+//! While its volume is not served, requests wait for it to be served again, for some time; then they fail. Whoever looks after
+//! disks says which target it is then ([`GuestMessage::Target`](crate::GuestMessage)).
+
+use crate::work::{Change, Work};
+use env::sync::Signal;
+use env::{
+    BlockTarget, Connected, Connection, Durability, Env, Hosts, IoError, IoErrorKind, KernelQueue,
+    KernelRequest, KernelWork, Peer, Targets,
+};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use units::ByteCount;
+
+/// How long requests wait for a volume that is not served.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often is looked whether it is.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// See the [module](self).
+pub(crate) struct Slots<S: Targets> {
+    targets: S,
+    hosts: Hosts,
+    peer: Peer,
+    read_only: bool,
+    queue: Rc<dyn KernelQueue>,
+    work: RefCell<Option<Rc<Work<S::Target>>>>,
+    /// Slots that have not ended.
+    left: Cell<u16>,
+    under_way: Cell<u32>,
+    changed: Signal,
+    alive: RefCell<Option<Arc<()>>>,
+}
+
+impl<S: Targets> Slots<S> {
+    pub fn new(
+        (targets, hosts): (S, Hosts),
+        peer: Peer,
+        read_only: bool,
+        queue: Rc<dyn KernelQueue>,
+        alive: Arc<()>,
+    ) -> Rc<Slots<S>> {
+        Rc::new(Slots {
+            targets,
+            hosts,
+            peer,
+            read_only,
+            left: Cell::new(queue.depth()),
+            queue,
+            work: RefCell::default(),
+            under_way: Cell::new(0),
+            changed: Signal::default(),
+            alive: RefCell::new(Some(alive)),
+        })
+    }
+
+    fn env(&self) -> &Env {
+        self.targets.env()
+    }
+
+    /// The disk is this target, from now on.
+    pub fn set_target(&self, number: u64) {
+        let env = self.env();
+        let Some(target) = self.targets.targets().into_iter().find(|target| target.number() == number) else {
+            return;
+        };
+        let host: Connected = self.hosts.connect(Connection {
+            peer: self.peer.clone(),
+            protocol: "ublk",
+            target: number,
+            asked_for: target.name().to_string(),
+            since: env.now(),
+            since_unix_s: env.unix_time(),
+        });
+        let read_only = self.read_only || target.is_read_only();
+        let work = Work { env: env.clone(), geometry: target.geometry(), target, host, read_only };
+        self.work.replace(Some(Rc::new(work)));
+    }
+
+    /// Whether the disk is gone, and nothing of it is under way.
+    pub fn is_over(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// Waits until nothing is under way.
+    pub async fn idle(&self) {
+        self.changed.wait_until(self.env(), || self.under_way.get() == 0).await;
+    }
+
+    /// Looks after it, about once a second.
+    pub fn look(&self) {
+        let work = self.work.borrow();
+        let Some(work) = &*work else { return };
+        work.host.look(self.env().now());
+    }
+
+    /// Serves every slot until the disk is gone.
+    pub fn serve(self: &Rc<Self>) {
+        for slot in 0..self.queue.depth() {
+            self.env().spawn("disk's slot", self.clone().serve_slot(slot));
+        }
+    }
+
+    async fn serve_slot(self: Rc<Self>, slot: u16) {
+        let mut answer = 0;
+        while self.queue.next(slot, answer).await.result.is_ok() {
+            self.count(1);
+            let request = self.queue.request(slot);
+            answer = match self.carry_out(slot, request).await {
+                Ok(()) if matches!(request.work, KernelWork::Read | KernelWork::Write) => {
+                    request.range.len.0 as i32
+                }
+                Ok(()) => 0,
+                Err(error) => -errno(error),
+            };
+            self.count(-1);
+        }
+        self.left.set(self.left.get() - 1);
+        if self.is_over() {
+            self.work.take();
+            self.alive.take();
+        }
+    }
+
+    fn count(&self, change: i32) {
+        self.under_way.set(self.under_way.get().saturating_add_signed(change));
+        if let Some(work) = &*self.work.borrow() {
+            work.host.set_outstanding(self.under_way.get());
+        }
+        self.changed.notify(self.env());
+    }
+
+    /// Who carries requests out: waits for a volume that is not served.
+    async fn served(&self) -> Result<Rc<Work<S::Target>>, IoError> {
+        let until = self.env().now() + PATIENCE;
+        loop {
+            let work = self.work.borrow().clone();
+            match work {
+                Some(work) if work.target.is_served() => return Ok(work),
+                // A host of a volume that is no more keeps nobody from anything.
+                _ => drop(self.work.take()),
+            }
+            if self.env().now() >= until {
+                return Err(IoError::new(IoErrorKind::Gone));
+            }
+            self.env().sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn carry_out(&self, slot: u16, request: KernelRequest) -> Result<(), IoError> {
+        loop {
+            let work = self.served().await?;
+            match self.attempt(&work, slot, request).await {
+                // It was being stopped: it may be served again.
+                Err(error) if error.kind == IoErrorKind::Gone && !work.target.is_served() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        work: &Work<S::Target>,
+        slot: u16,
+        request: KernelRequest,
+    ) -> Result<(), IoError> {
+        let KernelRequest { work: what, range, durable } = request;
+        if range.start.0.checked_add(range.len.0).is_none_or(|end| end > work.geometry.capacity.0) {
+            return Err(IoError::new(IoErrorKind::Invalid));
+        }
+        let durability = if durable { Durability::Durable } else { Durability::Cached };
+        let payload =
+            if matches!(what, KernelWork::Read | KernelWork::Write) { range.len } else { ByteCount::ZERO };
+        let _held = match payload.is_zero() {
+            true => None,
+            false => Some(self.targets.reserve_payload(payload.min(work.piece())).await),
+        };
+        match what {
+            KernelWork::Read => work.read(range, |at, from| self.queue.give(slot, at, from)).await,
+            KernelWork::Write => work.write(range, durability, |at, to| self.queue.take(slot, at, to)).await,
+            KernelWork::Flush => work.target.flush().await,
+            KernelWork::Trim => work.change(&[range], Change::Discard, durability).await,
+            KernelWork::Zeroes => work.change(&[range], Change::Zeroes, durability).await,
+            KernelWork::Unknown => Err(IoError::new(IoErrorKind::NotSupported)),
+        }
+    }
+}
+
+/// What the kernel calls it, as Linux counts errors.
+fn errno(error: IoError) -> i32 {
+    const EIO: i32 = 5;
+    const ENOSPC: i32 = 28;
+    const EOPNOTSUPP: i32 = 95;
+    match error.kind {
+        IoErrorKind::OutOfSpace => ENOSPC,
+        IoErrorKind::NotSupported => EOPNOTSUPP,
+        _ => EIO,
+    }
+}

@@ -1,0 +1,307 @@
+//! A queue while it is served: one task takes requests, one calls the guest, and each request under way has its own.
+
+use crate::GuestMemory;
+use crate::config::Negotiated;
+use crate::in_flight::InFlight;
+use crate::request::{ID_BYTES, Request, Status, What, give, parse, take};
+use crate::ring::{Broken, Ring, Segment};
+use crate::work::{Change, Work};
+use env::sync::{Signal, Taken};
+use env::{BlockTarget, Buf, Connected, Durability, Env, IoError, IoErrorKind, Slices, Stream, Targets};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use units::ByteCount;
+use vm_memory::{Bytes, GuestAddress};
+
+/// What is sent to an event: something has happened.
+const EVENT: [u8; 8] = 1_u64.to_ne_bytes();
+
+/// See the [module](self).
+pub(crate) struct Queue<S: Targets> {
+    targets: S,
+    work: Work<S::Target>,
+    durability: Durability,
+    ring: RefCell<Ring>,
+    memory: RefCell<Arc<GuestMemory>>,
+    in_flight: Option<InFlight>,
+    kick: Rc<dyn Stream>,
+    call: RefCell<Option<Rc<dyn Stream>>>,
+    /// The guest is to be called.
+    is_due: Cell<bool>,
+    under_way: Cell<u32>,
+    is_stopping: Cell<bool>,
+    /// Every request that was taken has been answered, and no more is taken.
+    is_over: Cell<bool>,
+    changed: Signal,
+}
+
+/// What a queue is made of.
+pub(crate) struct Parts<T> {
+    pub target: Rc<T>,
+    pub host: Connected,
+    pub read_only: bool,
+    pub negotiated: Negotiated,
+    pub ring: Ring,
+    pub memory: Arc<GuestMemory>,
+    pub in_flight: Option<InFlight>,
+    pub kick: Rc<dyn Stream>,
+    pub call: Option<Rc<dyn Stream>>,
+}
+
+impl<S: Targets> Queue<S> {
+    pub fn new(targets: S, parts: Parts<S::Target>) -> Rc<Queue<S>> {
+        let durability = if parts.negotiated.flushes { Durability::Cached } else { Durability::Durable };
+        Rc::new(Queue {
+            work: Work {
+                env: targets.env().clone(),
+                geometry: parts.target.geometry(),
+                target: parts.target,
+                host: parts.host,
+                read_only: parts.read_only,
+            },
+            targets,
+            durability,
+            ring: RefCell::new(parts.ring),
+            memory: RefCell::new(parts.memory),
+            in_flight: parts.in_flight,
+            kick: parts.kick,
+            call: RefCell::new(parts.call),
+            is_due: Cell::new(false),
+            under_way: Cell::new(0),
+            is_stopping: Cell::new(false),
+            is_over: Cell::new(false),
+            changed: Signal::default(),
+        })
+    }
+
+    fn env(&self) -> &Env {
+        self.targets.env()
+    }
+
+    fn memory(&self) -> Arc<GuestMemory> {
+        self.memory.borrow().clone()
+    }
+
+    /// The guest's memory is this now.
+    pub fn set_memory(&self, memory: Arc<GuestMemory>) {
+        self.memory.replace(memory);
+    }
+
+    /// The guest is called by this now.
+    pub fn set_call(&self, call: Option<Rc<dyn Stream>>) {
+        self.call.replace(call);
+        // What the last one was to be called for may have been lost.
+        self.is_due.set(true);
+        self.changed.notify(self.env());
+    }
+
+    /// Takes no more requests.
+    pub fn stop(&self) {
+        self.is_stopping.set(true);
+        self.kick.shutdown();
+        self.changed.notify(self.env());
+    }
+
+    /// Waits until what was taken is answered. The next entry of the available ring to be taken.
+    pub async fn stopped(&self) -> u16 {
+        self.changed.wait_until(self.env(), || self.is_over.get()).await;
+        self.ring.borrow().next_available()
+    }
+
+    /// Looks after it, about once a second.
+    pub fn look(&self) {
+        self.work.host.look(self.env().now());
+        if !self.work.target.is_served() {
+            self.stop();
+        }
+    }
+
+    /// Serves it until it is stopped, or its ring makes no sense.
+    pub async fn serve(self: Rc<Self>) {
+        let caller = self.env().spawn("guest calls", self.clone().call_guest());
+        if let Err(Broken(what)) = self.take_requests().await {
+            self.give_up(&what);
+        }
+        self.changed.wait_until(self.env(), || self.under_way.get() == 0).await;
+        self.is_over.set(true);
+        self.changed.notify(self.env());
+        caller.await;
+    }
+
+    fn give_up(&self, what: &str) {
+        if !self.is_stopping.replace(true) {
+            let (volume, guest) = (self.work.target.name(), &self.work.host.connection().peer);
+            tracing::warn!(%volume, %guest, "a guest's queue makes no sense ({what}); it is not served until the guest starts it anew");
+            self.kick.shutdown();
+        }
+    }
+
+    async fn take_requests(self: &Rc<Self>) -> Result<(), Broken> {
+        self.resume().await?;
+        let mut event = Buf::unpooled(ByteCount(EVENT.len() as u64));
+        loop {
+            self.ring.borrow().want_no_kick(&self.memory())?;
+            loop {
+                let size = u32::from(self.ring.borrow().size());
+                self.changed
+                    .wait_until(self.env(), || self.under_way.get() < size || self.is_stopping.get())
+                    .await;
+                if self.is_stopping.get() {
+                    return Ok(());
+                }
+                let next = self.ring.borrow_mut().next(&self.memory())?;
+                let Some(head) = next else { break };
+                self.in_flight.as_ref().map_or(Ok(()), |in_flight| in_flight.begin(head))?;
+                self.begin(head).await?;
+            }
+            if self.ring.borrow().want_kick(&self.memory())? {
+                continue;
+            }
+            let outcome = self.kick.receive(event).await;
+            let Some(back) = outcome.buffers.into_iter().next() else { return Ok(()) };
+            event = back;
+            if !matches!(outcome.result, Ok(1..)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Begins again what an earlier process had taken and not answered.
+    async fn resume(self: &Rc<Self>) -> Result<(), Broken> {
+        let Some(in_flight) = &self.in_flight else { return Ok(()) };
+        let used = self.ring.borrow().next_used();
+        let heads = in_flight.recover(used)?;
+        self.ring.borrow_mut().set_next_available(used.wrapping_add(heads.len() as u16));
+        if !heads.is_empty() {
+            tracing::info!(volume = %self.work.target.name(), requests = heads.len(), "what a guest was not answered is begun again");
+        }
+        for head in heads {
+            self.begin(head).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts carrying out the request at `head`. While there is no memory for it, no further one is taken.
+    async fn begin(self: &Rc<Self>, head: u16) -> Result<(), Broken> {
+        let memory = self.memory();
+        let chain = self.ring.borrow().chain(&memory, head)?;
+        let Some(request) = parse(&memory, chain, &self.work.geometry) else {
+            return Err(Broken("a request that has no place for its status".to_owned()));
+        };
+        self.set_under_way(self.under_way.get() + 1);
+        let held = match &request.what {
+            What::Read(range, _) | What::Write(range, _) if !range.is_empty() => {
+                Some(self.targets.reserve_payload(range.len.min(self.work.piece())).await)
+            }
+            _ => None,
+        };
+        self.env().spawn("guest request", self.clone().carry_out(head, request, memory, held));
+        Ok(())
+    }
+
+    fn set_under_way(&self, requests: u32) {
+        self.under_way.set(requests);
+        self.work.host.set_outstanding(requests);
+    }
+
+    async fn carry_out(
+        self: Rc<Self>,
+        head: u16,
+        Request { status: status_at, what }: Request,
+        memory: Arc<GuestMemory>,
+        held: Option<Taken>,
+    ) {
+        let (outcome, written) = match what {
+            What::Read(range, to) => {
+                let give = |at: u64, from: &[u8]| done(give(&memory, &to, at, from));
+                (self.work.read(range, give).await, range.len.0 as u32)
+            }
+            What::Write(range, from) => {
+                let take = |at: u64, to: &mut [u8]| done(take(&memory, &from, at, to));
+                (self.work.write(range, self.durability, take).await, 0)
+            }
+            What::Flush => (self.work.target.flush().await, 0),
+            What::Id(to) => (done(self.id(&memory, &to)), ID_BYTES as u32),
+            What::Discard(ranges) => (self.work.change(&ranges, Change::Discard, self.durability).await, 0),
+            What::Zeroes(ranges) => (self.work.change(&ranges, Change::Zeroes, self.durability).await, 0),
+            What::Refused(status) => return self.finish(&memory, head, status_at, (status, 0), held),
+        };
+        let outcome = outcome.map_err(failed).map_or_else(|status| (status, 0), |()| (Status::Done, written));
+        self.finish(&memory, head, status_at, outcome, held);
+    }
+
+    fn finish(
+        &self,
+        memory: &GuestMemory,
+        head: u16,
+        status_at: u64,
+        (status, written): (Status, u32),
+        held: Option<Taken>,
+    ) {
+        drop(held);
+        if let Err(Broken(what)) = self.answer(memory, head, status_at, status, written) {
+            self.give_up(&what);
+        }
+        self.set_under_way(self.under_way.get() - 1);
+        self.changed.notify(self.env());
+    }
+
+    fn answer(
+        &self,
+        memory: &GuestMemory,
+        head: u16,
+        status_at: u64,
+        status: Status,
+        written: u32,
+    ) -> Result<(), Broken> {
+        memory.write_slice(&[status as u8], GuestAddress(status_at))?;
+        let mut ring = self.ring.borrow_mut();
+        if let Some(in_flight) = &self.in_flight {
+            in_flight.answering(head)?;
+        }
+        let rings = self.memory();
+        ring.put_used(&rings, head, written.saturating_add(1))?;
+        if let Some(in_flight) = &self.in_flight {
+            in_flight.answered(head, ring.next_used())?;
+        }
+        if ring.wants_call(&rings)? {
+            self.is_due.set(true);
+        }
+        Ok(())
+    }
+
+    /// Calls the guest when that is due: once for all that was answered meanwhile.
+    async fn call_guest(self: Rc<Self>) {
+        loop {
+            self.changed.wait_until(self.env(), || self.is_due.get() || self.is_over.get()).await;
+            if !self.is_due.replace(false) {
+                return;
+            }
+            let call = self.call.borrow().clone();
+            let Some(call) = call else { continue };
+            let event: Slices = std::iter::once(Buf::copy_of(&EVENT).freeze()).collect();
+            if let Err(error) = call.send(event).await.result {
+                tracing::debug!(volume = %self.work.target.name(), "a guest cannot be called: {error}");
+            }
+        }
+    }
+
+    /// The disk's name, for people: as much of the volume's as there is room for.
+    fn id(&self, memory: &GuestMemory, to: &[Segment]) -> bool {
+        let mut id = [0; ID_BYTES];
+        let name = self.work.target.name();
+        let len = name.floor_char_boundary(ID_BYTES);
+        id[..len].copy_from_slice(&name.as_bytes()[..len]);
+        give(memory, to, 0, &id)
+    }
+}
+
+/// The target has told its own log; the guest's disk knows no more words.
+fn failed(_: IoError) -> Status {
+    Status::Failed
+}
+
+fn done(is_done: bool) -> Result<(), IoError> {
+    if is_done { Ok(()) } else { Err(IoError::new(IoErrorKind::Invalid)) }
+}

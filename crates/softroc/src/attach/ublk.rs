@@ -1,0 +1,168 @@
+//! Disks that are served from here, by the kernel's ublk: a queue for each shard, no socket between.
+//!
+//! The kernel keeps such a disk when this process ends, and gives its queues to the next one, with what was not answered. It is told
+//! by a mark, which is a sum over the volume's UUID, that a disk is ours; the UUID is in the disk's note (`links`).
+
+use super::devices::{Device, Found, backend};
+use super::unavailable;
+use controller::{DiskVolume, Error, ErrorKind, Result};
+use env::{Env, Peer, mailbox};
+use guests::{GuestMessage, KernelStart, QueueId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use units::ByteCount;
+use world_real::{NewUblk, UblkControl, ublk_queues};
+
+/// How long requests under way may take to finish when the controller is asked to end.
+const LAST_REQUESTS: Duration = Duration::from_secs(20);
+/// How often is looked whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A disk that is served.
+struct Served {
+    /// Its queues, and which shard has each.
+    queues: Vec<(usize, QueueId)>,
+    target: u64,
+}
+
+/// The disks that are served.
+pub struct Ublk {
+    shards: Vec<mailbox::Sender<GuestMessage>>,
+    served: BTreeMap<u32, Served>,
+}
+
+/// What the kernel keeps for us of a disk of that volume (FNV-1a).
+fn mark(uuid: &str) -> u64 {
+    let add = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    backend(uuid).bytes().fold(0xCBF2_9CE4_8422_2325, add)
+}
+
+/// Whether a device was made for that volume.
+pub fn is_marked(number: u32, uuid: &str) -> bool {
+    let info = UblkControl::open().and_then(|mut control| control.info(number));
+    info.is_ok_and(|info| info.mark == mark(uuid))
+}
+
+impl Ublk {
+    /// Disks will be served by `shards`.
+    pub fn new(shards: Vec<mailbox::Sender<GuestMessage>>) -> Ublk {
+        Ublk { shards, served: BTreeMap::new() }
+    }
+
+    /// Makes a disk, which lives as long as what comes with it.
+    pub fn attach(&mut self, volume: &DiskVolume, read_only: bool) -> Result<(Device, Arc<()>)> {
+        let mut control = UblkControl::open().map_err(unavailable)?;
+        let new = NewUblk {
+            queues: self.shards.len() as u16,
+            mark: mark(&volume.uuid),
+            capacity: ByteCount(volume.capacity_bytes),
+            sector: ByteCount(volume.sector_bytes),
+            minimum_io: ByteCount(volume.physical_sector_bytes),
+            strip: ByteCount(volume.strip_bytes),
+            optimal_io: ByteCount(volume.stripe_bytes),
+            read_only,
+            rotational: false,
+        };
+        let (number, _) = control.add(&new).map_err(unavailable)?;
+        let served = self.serve(&mut control, number, volume, read_only);
+        let started = served.and_then(|alive| control.start(number).map_err(unavailable).map(|()| alive));
+        match started {
+            Ok(alive) => Ok((Device::Ublk(number), alive)),
+            Err(error) => {
+                self.served.remove(&number);
+                control.remove(number).map_err(unavailable)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Serves a disk that has lost its process; `None`: its last process has not let go of it yet.
+    pub fn recover(&mut self, number: u32, found: &Found, volume: &DiskVolume) -> Result<Option<Arc<()>>> {
+        let mut control = UblkControl::open().map_err(unavailable)?;
+        if !control.info(number).map_err(unavailable)?.waits {
+            return Ok(None);
+        }
+        control.begin_recovery(number).map_err(unavailable)?;
+        let alive = self.serve(&mut control, number, volume, found.read_only)?;
+        control.end_recovery(number).map_err(unavailable)?;
+        Ok(Some(alive))
+    }
+
+    /// Has the queues of a disk served.
+    fn serve(
+        &mut self,
+        control: &mut UblkControl,
+        number: u32,
+        volume: &DiskVolume,
+        read_only: bool,
+    ) -> Result<Arc<()>> {
+        let info = control.info(number).map_err(unavailable)?;
+        let alive = Arc::new(());
+        let mut queues = Vec::new();
+        let sources = ublk_queues(number, info.queues, info.depth).map_err(unavailable)?;
+        for (index, source) in sources.into_iter().enumerate() {
+            let (shard, queue) = (index % self.shards.len(), QueueId::new());
+            let start = KernelStart {
+                queue,
+                target: volume.number,
+                peer: Peer::at(Device::Ublk(number).file().display().to_string()),
+                read_only,
+                source,
+                alive: alive.clone(),
+            };
+            self.tell(shard, GuestMessage::Kernel(Box::new(start)))?;
+            queues.push((shard, queue));
+        }
+        self.served.insert(number, Served { queues, target: volume.number });
+        Ok(alive)
+    }
+
+    fn tell(&self, shard: usize, message: GuestMessage) -> Result<()> {
+        self.shards[shard]
+            .send(message)
+            .map_err(|_| Error::new(ErrorKind::Busy, "every shard is busy; try again"))
+    }
+
+    /// A disk's volume is served, maybe anew.
+    pub fn keep(&mut self, number: u32, volume: &DiskVolume) -> Result<()> {
+        let Some(served) = self.served.get(&number).filter(|served| served.target != volume.number) else {
+            return Ok(());
+        };
+        for (shard, queue) in &served.queues {
+            self.tell(*shard, GuestMessage::Target(*queue, volume.number))?;
+        }
+        if let Some(served) = self.served.get_mut(&number) {
+            served.target = volume.number;
+        }
+        Ok(())
+    }
+
+    /// Removes a disk. What is under way fails.
+    pub fn detach(&mut self, number: u32) -> Result<()> {
+        let mut control = UblkControl::open().map_err(unavailable)?;
+        control.remove(number).map_err(unavailable)?;
+        self.served.remove(&number);
+        Ok(())
+    }
+}
+
+/// Waits until nothing is under way of disks that are served from here, for some time: what is not answered then is given to the
+/// next process.
+pub async fn idle(env: &Env, shards: &[mailbox::Sender<GuestMessage>]) {
+    let (done, mut idle) = mailbox::mailbox(env, shards.len().max(1));
+    let mut waits_for = 0;
+    for shard in shards {
+        match shard.send(GuestMessage::Idle(done.clone())) {
+            Ok(()) => waits_for += 1,
+            Err(_) => tracing::debug!("a shard takes no more messages"),
+        }
+    }
+    let until = env.now() + LAST_REQUESTS;
+    while waits_for > 0 && env.now() < until {
+        match idle.try_receive() {
+            Some(()) => waits_for -= 1,
+            None => env.sleep(LOOK_EVERY).await,
+        }
+    }
+}

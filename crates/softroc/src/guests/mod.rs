@@ -1,0 +1,292 @@
+//! Volumes as disks of virtual machines, by vhost-user: a socket for each volume, `DIR/NAME.sock`.
+//!
+//! ```text
+//!  shard 0 ── which volumes there are ──▶ the thread "guests" ── makes and removes sockets
+//!                                              │ a thread for each socket
+//!  QEMU ◀── vhost-user: memory, rings, events ─┴─ GuestMessage ──▶ shards, which serve the queues (crate guests)
+//! ```
+//!
+//! A socket has one machine at a time; another one waits until that has left. When a machine leaves, what it had under way is
+//! carried out before the next one is heard.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | here | the threads: which sockets there are, and who is heard |
+//! | `backend` | what a machine asks for, and what becomes of it |
+//! | `memory` | files of memory that a machine shares |
+
+mod backend;
+mod memory;
+
+use crate::failure::{Failure, Outcome};
+use backend::Backend;
+use env::{Address, mailbox};
+use guests::{GuestMessage, Offered};
+use rustix::net::Shutdown;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use vhost::vhost_user::{BackendReqHandler, Error as VhostError};
+
+/// What the thread is told.
+enum Order {
+    /// These volumes are served.
+    Offered(Vec<Offered>),
+    /// Hear nobody any more; told when what was under way is answered.
+    Close(mailbox::Sender<()>),
+}
+
+/// Tells the thread which volumes are served. It may be cloned for any shard.
+#[derive(Clone)]
+pub struct OfferTo(mpsc::Sender<Order>);
+
+impl OfferTo {
+    /// These are served; false: nobody listens any more.
+    pub fn tell(&self, offered: Vec<Offered>) -> bool {
+        self.0.send(Order::Offered(offered)).is_ok()
+    }
+}
+
+/// What is needed to start the thread: made before the shards are.
+pub struct Guests {
+    folder: PathBuf,
+    orders: mpsc::Sender<Order>,
+    inbox: mpsc::Receiver<Order>,
+}
+
+/// The running thread.
+pub struct Listening(mpsc::Sender<Order>);
+
+impl Guests {
+    /// Sockets will be in `folder`, which is made if it is missing.
+    pub fn new(folder: &Path) -> Outcome<Guests> {
+        let made = std::fs::DirBuilder::new().mode(0o750).recursive(true).create(folder);
+        let folder = made.and_then(|()| std::fs::canonicalize(folder)).map_err(|error| {
+            Failure::refused(format!("cannot make the folder {} for sockets: {error}", folder.display()))
+        })?;
+        let (orders, inbox) = mpsc::channel();
+        Ok(Guests { folder, orders, inbox })
+    }
+
+    /// Who tells which volumes there are.
+    pub fn offers(&self) -> OfferTo {
+        OfferTo(self.orders.clone())
+    }
+
+    /// Starts the thread. Queues are served by `shards`.
+    pub fn start(self, shards: Vec<mailbox::Sender<GuestMessage>>) -> Outcome<Listening> {
+        let Guests { folder, orders, inbox } = self;
+        let mut keeper = Keeper { folder, shards, sockets: BTreeMap::new(), told: BTreeMap::new() };
+        let work = move || {
+            for order in inbox {
+                match order {
+                    Order::Offered(offered) => keeper.keep(&offered),
+                    Order::Close(done) => {
+                        keeper.keep(&[]);
+                        if done.send(()).is_err() {
+                            tracing::debug!("nobody waits for guests' sockets any more");
+                        }
+                        return;
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("guests".into())
+            .spawn(work)
+            .map_err(|error| Failure::failed(format!("cannot start the thread for guests: {error}")))?;
+        Ok(Listening(orders))
+    }
+}
+
+impl Listening {
+    /// Closes all sockets. What guests have under way is answered before.
+    pub async fn close(self, env: &env::Env) {
+        let (done, mut closed) = mailbox::mailbox(env, 1);
+        if self.0.send(Order::Close(done)).is_ok() {
+            closed.receive().await;
+        }
+    }
+}
+
+/// The thread's own.
+struct Keeper {
+    folder: PathBuf,
+    shards: Vec<mailbox::Sender<GuestMessage>>,
+    sockets: BTreeMap<u64, Socket>,
+    /// Why there is no socket for a volume, as it was told.
+    told: BTreeMap<u64, String>,
+}
+
+impl Keeper {
+    /// There are sockets for these, and no others.
+    fn keep(&mut self, offered: &[Offered]) {
+        let is_there = |socket: &Socket| {
+            offered
+                .iter()
+                .any(|offered| offered.target == socket.offered.target && offered.disk == socket.offered.disk)
+        };
+        // All are told first, then waited for.
+        let gone: Vec<Socket> =
+            self.sockets.extract_if(.., |_, socket| !is_there(socket)).map(|(_, socket)| socket).collect();
+        gone.iter().for_each(Socket::close);
+        gone.into_iter().for_each(Socket::join);
+        self.told.retain(|target, _| offered.iter().any(|offered| offered.target == *target));
+        for offered in offered {
+            let outcome = match self.sockets.get_mut(&offered.target) {
+                Some(socket) => socket.rename(&self.folder, &offered.name),
+                None => Socket::open(&self.folder, offered, &self.shards).map(|socket| {
+                    self.sockets.insert(offered.target, socket);
+                }),
+            };
+            match outcome {
+                Ok(()) => drop(self.told.remove(&offered.target)),
+                Err(why) if self.told.get(&offered.target) == Some(&why) => {}
+                Err(why) => {
+                    tracing::error!(volume = %offered.name, "no guest can use it: {why}");
+                    self.told.insert(offered.target, why);
+                }
+            }
+        }
+    }
+}
+
+/// The socket of a volume.
+struct Socket {
+    offered: Offered,
+    path: PathBuf,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+/// What a socket's thread has, too.
+struct Shared {
+    listener: OwnedFd,
+    is_closing: AtomicBool,
+    /// The machine that is heard.
+    connection: Mutex<Option<UnixStream>>,
+}
+
+fn path_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.sock"))
+}
+
+impl Socket {
+    fn open(
+        folder: &Path,
+        offered: &Offered,
+        shards: &[mailbox::Sender<GuestMessage>],
+    ) -> Result<Socket, String> {
+        let path = path_of(folder, &offered.name);
+        let text = path.to_str().ok_or("the path of its socket is not text")?;
+        let listener = world_real::listen_unix(text).map_err(|error| error.to_string())?;
+        // Who may enter the folder decides: the group of a folder with the set-group-ID bit is the socket's, too.
+        let mode = rustix::fs::Mode::from_raw_mode(0o660);
+        rustix::fs::chmod(&path, mode)
+            .map_err(|error| format!("{text} cannot be opened to its group: {error}"))?;
+        let shared =
+            Arc::new(Shared { listener, is_closing: AtomicBool::new(false), connection: Mutex::new(None) });
+        let (heard, address) = (shared.clone(), Address::Unix(text.to_owned()));
+        let (own, shards) = (offered.clone(), shards.to_vec());
+        let thread = std::thread::Builder::new()
+            .name("guest".into())
+            .spawn(move || heard.listen(&own, &address, &shards))
+            .map_err(|error| format!("no thread can be started for its socket: {error}"))?;
+        tracing::info!("guests can use '{}' at {text}", offered.name);
+        Ok(Socket { offered: offered.clone(), path, shared, thread })
+    }
+
+    fn rename(&mut self, folder: &Path, name: &str) -> Result<(), String> {
+        if self.offered.name != name {
+            let path = path_of(folder, name);
+            std::fs::rename(&self.path, &path)
+                .map_err(|error| format!("its socket cannot be renamed to {}: {error}", path.display()))?;
+            self.path = path;
+            self.offered.name = name.to_owned();
+        }
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.shared.is_closing.store(true, Ordering::SeqCst);
+        // They fail only where the other side has ended it already.
+        let _ = rustix::net::shutdown(&self.shared.listener, Shutdown::Both);
+        if let Some(connection) = &*self.shared.connection() {
+            let _ = connection.shutdown(std::net::Shutdown::Both);
+        }
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!("{} cannot be removed: {error}", self.path.display());
+        }
+    }
+
+    fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("the thread for guests of '{}' has panicked", self.offered.name);
+        }
+    }
+}
+
+impl Shared {
+    fn connection(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hears one machine after the other.
+    fn listen(&self, offered: &Offered, address: &Address, shards: &[mailbox::Sender<GuestMessage>]) {
+        loop {
+            let accepted = rustix::net::accept_with(&self.listener, rustix::net::SocketFlags::CLOEXEC);
+            if self.is_closing.load(Ordering::SeqCst) {
+                return;
+            }
+            match accepted {
+                Ok(socket) => self.hear(socket, offered, address, shards),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                Err(error) => {
+                    tracing::warn!(%address, %error, "a guest was not accepted");
+                    std::thread::sleep(std::time::Duration::from_secs(1));
+                }
+            }
+        }
+    }
+
+    fn hear(
+        &self,
+        socket: OwnedFd,
+        offered: &Offered,
+        address: &Address,
+        shards: &[mailbox::Sender<GuestMessage>],
+    ) {
+        let peer = world_real::unix_peer(&socket, address);
+        let stream = UnixStream::from(socket);
+        match stream.try_clone() {
+            Ok(own) => *self.connection() = Some(own),
+            Err(error) => return tracing::warn!(guest = %peer, %error, "a guest was not accepted"),
+        }
+        // Whoever closes sets the one, then looks for the other; here it is the other way round.
+        if !self.is_closing.load(Ordering::SeqCst) {
+            tracing::info!(volume = %offered.name, guest = %peer, "a guest's machine is connected");
+            let backend = Arc::new(Mutex::new(Backend::new(offered, &peer, shards)));
+            let mut handler = BackendReqHandler::from_stream(stream, backend.clone());
+            let why = loop {
+                if let Err(error) = handler.handle_request() {
+                    break error;
+                }
+            };
+            backend.lock().unwrap_or_else(PoisonError::into_inner).stop_all();
+            match why {
+                VhostError::Disconnected | VhostError::SocketBroken(_) => {
+                    tracing::info!(volume = %offered.name, guest = %peer, "a guest's machine has left");
+                }
+                why => {
+                    tracing::warn!(volume = %offered.name, guest = %peer, "a guest's machine is cut off: {why}")
+                }
+            }
+        }
+        *self.connection() = None;
+    }
+}

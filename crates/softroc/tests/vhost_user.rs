@@ -1,0 +1,141 @@
+//! A volume that is a disk of a virtual machine, by vhost-user: QEMU has it, a Linux of Debian's lies on it, and writes to it while the
+//! controller dies and comes back (`common::guest`).
+
+mod common;
+
+use common::guest::{Guest, Verdict};
+use common::{Controller, until};
+use std::path::Path;
+
+/// What the guest is asked for. It asks this machine in turn, by lines that begin with HOST.
+const SCRIPT: &str = r#"
+say() { name=$1; shift; text=$("$@" 2>&1); code=$?; echo "SAID $name $code $(echo $text)"; }
+count() { c=$(cat /run/count.$1 2>/dev/null); echo ${c:-0}; }
+writer() { # each writes files of its own, each more than once, and remembers what they hold
+    i=0
+    while [ ! -e /run/enough ]; do
+        i=$((i+1)); f=$1.$((i%2))
+        seq $((i*1000)) $((i*1000+30000)) >/run/part.$1
+        dd if=/run/part.$1 of=/mnt/$f bs=64k conv=fsync 2>/dev/null || echo "IOERROR $f"
+        sha256sum </run/part.$1 >/run/sum.$f
+        echo $i >/run/count.$1
+    done
+}
+goes_on() { # every writer gets so much further, or the guest is late
+    for w in a b; do
+        c=$(($(count $w)+$1))
+        until [ "$(count $w)" -ge $c ]; do sleep 0.1; done
+    done
+}
+queue=/sys/block/vda/queue
+echo "DISK shape $(echo $(cat $queue/logical_block_size $queue/minimum_io_size $queue/optimal_io_size $queue/write_cache))"
+echo "DISK name $(cat /sys/block/vda/serial)"
+echo "DISK queues $(ls /sys/block/vda/mq | wc -l)"
+echo "DISK discards $([ "$(cat $queue/discard_max_bytes)" -gt 0 ] && echo yes)"
+echo "DISK read-only $(cat /sys/block/vda/ro) $(cat /sys/block/vdb/ro)"
+mkdir /mnt
+say mkfs /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0 /dev/vda
+mount -t ext4 /dev/vda /mnt
+writer a & a=$!; writer b & b=$!
+goes_on 2
+echo "HOST look"
+echo "HOST kill"
+goes_on 3
+echo "HOST restart"
+goes_on 3
+touch /run/enough; wait $a; wait $b
+sync; echo 3 >/proc/sys/vm/drop_caches
+for f in /mnt/*.*; do
+    [ "$(sha256sum <$f)" = "$(cat /run/sum.$(basename $f))" ] && echo "SAME $(basename $f)" || echo "DIFFERENT $f"
+done
+say trim fstrim -v /mnt
+umount /mnt
+say fsck /sbin/e2fsck -fn /dev/vda
+say discard blkdiscard /dev/vda
+say fill dd if=/dev/urandom of=/run/random bs=64k count=16
+say write dd if=/run/random of=/dev/vda bs=64k seek=7 conv=fsync
+echo 3 >/proc/sys/vm/drop_caches
+dd if=/dev/vda bs=64k skip=7 count=16 2>/dev/null | cmp - /run/random && echo "DISK holds data"
+say other dd if=/dev/zero of=/dev/vdb bs=4096 count=1 conv=fsync
+echo "KERNEL $(dmesg | grep -c 'I/O error')"
+"#;
+
+fn disk(controller: &Controller, volume: &str, words: &str) -> [String; 4] {
+    let socket = controller.folder.file(&format!("guests/{volume}.sock"));
+    [
+        "-chardev".to_owned(),
+        format!("socket,id={volume},path={socket},reconnect=1"),
+        "-device".to_owned(),
+        format!("vhost-user-blk-pci,chardev={volume}{words}"),
+    ]
+}
+
+/// What this machine does when the guest asks for it.
+fn help(controller: &mut Controller, line: &str) {
+    match line.strip_prefix("HOST ") {
+        Some("look") => {
+            let hosts = controller.show("data")["hosts"].to_string();
+            assert!(hosts.contains("vhost-user") && hosts.contains("qemu-system-x86"), "{hosts}");
+            let refused = controller.softroc(&["volume", "delete", "data", "--yes"]).refused();
+            assert!(refused.contains("qemu-system-x86"), "{refused}");
+        }
+        Some("kill") => {
+            controller.kill_9();
+            controller.start();
+        }
+        Some("restart") => {
+            controller.stop();
+            controller.start();
+        }
+        Some(other) => panic!("the guest asks for {other}"),
+        None => {}
+    }
+}
+
+#[track_caller]
+fn succeeds(verdict: &Verdict, names: &[&str]) {
+    for name in names {
+        let said = verdict.of("SAID", name).unwrap_or_default();
+        assert!(said == "0" || said.starts_with("0 "), "{name}: {said}\n{}", verdict.0);
+    }
+}
+
+#[test]
+fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
+    let Some(mut guest) = Guest::new("a volume as a virtual machine's disk") else { return };
+    let mut controller = Controller::unstarted("vhost-user");
+    let folder = controller.folder.file("guests");
+    controller.arguments = ["--vhost-user", &folder, "--shards", "2"].map(str::to_owned).to_vec();
+    controller.start();
+    let drives = controller.file_drives_of("96M", 4);
+    controller.create("data", "raid5", &drives[..3]).ok();
+    controller.create("single", "jbod", &drives[3..]).ok();
+    let memory = "memory-backend-memfd,id=memory,size=768M,share=on";
+    guest.machine =
+        ["-smp", "2", "-object", memory, "-machine", "memory-backend=memory"].map(str::to_owned).to_vec();
+    guest.machine.extend(disk(&controller, "data", ",num-queues=2"));
+    guest.machine.extend(disk(&controller, "single", ",num-queues=1"));
+    guest.script += SCRIPT;
+    let verdict = guest.run_with(|line| help(&mut controller, line));
+    // Logical sector, strip, stripe of three drives; what is written may wait for a flush.
+    verdict.expect("DISK", "shape", "512 262144 524288 write back");
+    for (name, expected) in
+        [("name", "data"), ("queues", "2"), ("discards", "yes"), ("read-only", "0 0"), ("holds", "data")]
+    {
+        verdict.expect("DISK", name, expected);
+    }
+    succeeds(&verdict, &["mkfs", "trim", "fsck", "discard", "fill", "write", "other"]);
+    // Two writers, two files each, over a kill and over a restart: nothing failed, and all is there.
+    assert_eq!(verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(), 4, "{}", verdict.0);
+    assert!(!verdict.0.contains("DIFFERENT ") && !verdict.0.contains("IOERROR "), "{}", verdict.0);
+    assert!(verdict.0.contains("KERNEL 0"), "{}", verdict.0);
+    // Its sockets go with the volumes, and with the controller.
+    let socket = |name: &str| Path::new(&folder).join(name);
+    controller.softroc(&["volume", "rename", "single", "other"]).ok();
+    until("the socket has the new name", || socket("other.sock").exists() && !socket("single.sock").exists());
+    controller.softroc(&["volume", "delete", "other", "--yes"]).ok();
+    until("the socket is gone", || !socket("other.sock").exists());
+    controller.stop();
+    assert!(!socket("data.sock").exists());
+    assert!(!controller.log().contains("panicked"));
+}
