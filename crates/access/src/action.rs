@@ -51,6 +51,8 @@ actions! {
     // action          name                    read-only  operator  administrator
     Info               "info"                  yes        yes       yes;
     Metrics            "metrics"               yes        yes       yes;
+    Health             "health"                yes        yes       yes;
+    AlarmShow          "alarm-show"            yes        yes       yes;
     EventsList         "events-list"           yes        yes       yes;
     Explain            "explain"               yes        yes       yes;
     DriveList          "drive-list"            yes        yes       yes;
@@ -73,6 +75,7 @@ actions! {
     TaskStop           "task-stop"             -          yes       yes;
     TaskSet            "task-set"              -          yes       yes;
     TaskSchedule       "task-schedule"         -          yes       yes;
+    AlarmSet           "alarm-set"             -          yes       yes;
     VolumeFlush        "volume-flush"          -          yes       yes;
     DriveLocate        "drive-locate"          -          yes       yes;
     VolumeStart        "volume-start"          -          yes       yes;
@@ -115,6 +118,9 @@ impl Action {
         match command {
             Command::Info {} => Action::Info,
             Command::Metrics {} => Action::Metrics,
+            Command::Health {} => Action::Health,
+            Command::AlarmShow {} => Action::AlarmShow,
+            Command::AlarmSet { .. } => Action::AlarmSet,
             Command::EventsList { .. } => Action::EventsList,
             Command::Explain(_) => Action::Explain,
             Command::DriveList {} => Action::DriveList,

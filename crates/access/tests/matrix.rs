@@ -21,6 +21,8 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         "volume-list",
         "log-list",
         "metrics",
+        "health",
+        "alarm-show",
         "spare-list",
         "disk-list",
         "foreign-list",
@@ -40,6 +42,7 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
         named(&["volume-attach"], json!({"volume": "v", "read_only": false})),
         named(&["volume-detach"], json!({"volume": "v", "force": false})),
+        named(&["alarm-set"], json!({"to": "silence"})),
         named(&["drive-locate"], json!({"drive": "d", "on": true})),
         named(&volumes, json!({"volume": "v"})),
         named(&["volume-policy", "foreign-import"], json!({"volume": "v"})),
@@ -86,7 +89,7 @@ fn every_command_is_an_action_of_its_own_name() {
 
 #[test]
 fn every_role_may_what_the_table_says_and_nothing_else() {
-    let looks = ["info", "metrics", "events-list", "explain"];
+    let looks = ["info", "metrics", "health", "events-list", "explain"];
     let own = ["own-password", "own-session"];
     let runs = [
         "task-start",
@@ -95,6 +98,7 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         "task-stop",
         "task-set",
         "task-schedule",
+        "alarm-set",
         "volume-flush",
         "volume-start",
         "volume-policy",

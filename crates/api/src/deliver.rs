@@ -1,11 +1,11 @@
 //! A POST with JSON to another machine: an event for whoever subscribed to events, or for a webhook.
 
+use crate::tls;
 use axum::body::Bytes;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) struct Parcel<'a> {
     /// Headers besides the usual ones.
     pub(crate) headers: &'a [(&'static str, String)],
     /// By what the other side is known, where the address asks for TLS.
-    pub(crate) tls: fn(&str) -> Result<ClientConfig, String>,
+    pub(crate) tls: tls::Making,
     /// What it takes for that.
     pub(crate) trust: &'a str,
 }

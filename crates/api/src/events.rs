@@ -108,13 +108,18 @@ async fn send(desk: &Desk, subscription: &Subscription, event: &Event) {
     let mut body = redfish::sent(&world, event);
     body["Context"] = subscription.context.as_str().into();
     let (attempts, interval_s) = redfish::RETRIES;
+    let authorities = tls::authorities();
+    let (tls, trust): (tls::Making, &str) = match subscription.verify_certificate {
+        true => (tls::vouched_for, &authorities),
+        false => (|_| tls::anybody(), ""),
+    };
     for attempt in 0..=attempts {
         let parcel = Parcel {
             destination: &subscription.destination,
             body: body.to_string(),
             headers: &[("odata-version", "4.0".to_owned())],
-            tls: |_| tls::anybody(),
-            trust: "",
+            tls,
+            trust,
         };
         match deliver(parcel).await {
             Ok(()) => return,

@@ -168,6 +168,7 @@ fn unknown(desk: &Desk) -> World {
             drives: 0,
             hosts: 0,
             ups: None,
+            alarm: controller::AlarmInfo::default(),
         },
         volumes: Vec::new(),
         drives: Vec::new(),
@@ -242,15 +243,15 @@ async fn carried_out(
             caller.may(Action::Accounts)?;
             desk.keeper.remove(&caller.named(), name)?;
         }
-        Asked::Subscribe { destination, context } => {
+        Asked::Subscribe { destination, context, verify_certificate } => {
             caller.may(Action::Subscriptions)?;
-            let made = desk.subscriptions.add(destination, context)?;
+            let made = desk.subscriptions.add(destination, context, *verify_certificate)?;
             crate::events::push(desk, &made);
             return Ok(Done::Subscription(made));
         }
-        Asked::SetSubscription { id, context } => {
+        Asked::SetSubscription { id, context, verify_certificate } => {
             caller.may(Action::Subscriptions)?;
-            desk.subscriptions.set(id, context)?;
+            desk.subscriptions.set(id, context.as_deref(), *verify_certificate)?;
         }
         Asked::Unsubscribe(id) => {
             caller.may(Action::Subscriptions)?;

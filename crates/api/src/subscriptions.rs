@@ -58,7 +58,12 @@ impl Subscriptions {
     }
 
     /// Makes one.
-    pub(crate) fn add(&self, destination: &str, context: &str) -> Result<Subscription> {
+    pub(crate) fn add(
+        &self,
+        destination: &str,
+        context: &str,
+        verify_certificate: bool,
+    ) -> Result<Subscription> {
         self.change(|kept| {
             if kept.all.len() >= MOST {
                 let sentence = format!("there are {MOST} subscriptions already; delete one first");
@@ -67,17 +72,25 @@ impl Subscriptions {
             kept.next += 1;
             let (id, destination, context) =
                 (kept.next.to_string(), destination.to_owned(), context.to_owned());
-            let made = Subscription { id, destination, context };
+            let made = Subscription { id, destination, context, verify_certificate };
             kept.all.push(made.clone());
             Ok(made)
         })
     }
 
-    /// Changes what is sent along.
-    pub(crate) fn set(&self, id: &str, context: &str) -> Result<()> {
+    /// Changes what is sent along, and whether certificates are looked at; `None`: that stays.
+    pub(crate) fn set(
+        &self,
+        id: &str,
+        context: Option<&str>,
+        verify_certificate: Option<bool>,
+    ) -> Result<()> {
         self.change(|kept| {
             let one = kept.all.iter_mut().find(|one| one.id == id).ok_or_else(|| missing(id))?;
-            context.clone_into(&mut one.context);
+            if let Some(context) = context {
+                context.clone_into(&mut one.context);
+            }
+            one.verify_certificate = verify_certificate.unwrap_or(one.verify_certificate);
             Ok(())
         })
     }

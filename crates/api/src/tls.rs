@@ -110,6 +110,20 @@ pub(crate) fn anybody() -> std::result::Result<ClientConfig, String> {
     Ok(trusting(builder, Trusting { exact: None, also: None, provider }))
 }
 
+/// Makes what a client needs, of the certificates that are trusted.
+pub(crate) type Making = fn(&str) -> std::result::Result<ClientConfig, String>;
+
+/// The authorities that this machine trusts: the file that `SSL_CERT_FILE` names, as other programs take it, or that of Debian and its
+/// relatives.
+pub(crate) fn authorities() -> String {
+    std::env::var("SSL_CERT_FILE").unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned())
+}
+
+/// What a client needs to talk to those for whom certificates of a file vouch.
+pub(crate) fn vouched_for(file: &str) -> std::result::Result<ClientConfig, String> {
+    client(&Trust::File(PathBuf::from(file)))
+}
+
 /// How a client knows the server.
 #[derive(Clone, Debug)]
 pub enum Trust {

@@ -11,7 +11,7 @@
 //!
 //! | room | what | its files |
 //! | --- | --- | --- |
-//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `metrics` what monitoring is told, `explain` the plan of a request, `explain_cache` what the cache has of a volume, `audit` who asked for what, `revisions` of what is said, `numbering` of what has no number yet, `disks` of this machine |
+//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `metrics` what monitoring is told, `report` how all is, `explain` the plan of a request, `explain_cache` what the cache has of a volume, `audit` who asked for what, `revisions` of what is said, `numbering` of what has no number yet, `disks` of this machine |
 //! | `reconcile` | what is wanted against what there is | `reconciler` decides, `choose` chooses a spare, `spares` are asked for and looked at, `returns` drives that come back by themselves, `changed` drives that are not what they were |
 //! | `foreign` | arrays of other controllers | `plan` whether a volume can be imported, `import`, `clear` |
 //! | `ups` | what a UPS says of the power | `protocol` its lines |
@@ -20,15 +20,15 @@
 //! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `store` over restarts, `asked` by operators, `begin` by the reconciler, `schedule` and `due`, `patrol` |
 //! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `write_hole` (journals that come and go), `cache` (its memory, and when writes are answered), `reads` (how reads use it), `protection` (what follows from the power), `drive_cache` (the drives' own write caches), `sectors` (those that hosts are told of), `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (which log is in use), `on_log` (journals on its devices), `data_log` (what hosts flushed, on its devices), `discarding` what they or the cache had |
 //! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `kept` files of the state folder, `numbers` that are given once, `seen` arrays that were there once, those that were `deleted`, `made_for` a drive or a document, `undo_log`, `log_labels` of log devices |
-//! | `events` | what happened | `codes` every kind of event |
-//! | `interface` | what interfaces see: values only | `command`, `caller` (who asks), `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `modes` (what write modes mean) |
+//! | `events` | what happened | `codes` every kind of event, `alarm` that some begin |
+//! | `interface` | what interfaces see: values only | `command`, `caller` (who asks), `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `report` (how all is), `alarm`, `modes` (what write modes mean) |
 //! | `signals` | waiting for what others do | `attention`, `waiting` |
 //!
 //! # What is where
 //! The truth is on the drives: labels and write-intent maps (crate `ondisk`). The state store keeps hints and
 //! history: `drives.toml`, the names of drives to look at, `arrays.toml`, what was seen on them, `deleted-arrays.toml`, what was
-//! deleted, `numbers.toml`, by what numbers they are known, `attach.toml`, which volumes are disks of this machine, and `events.jsonl`. Losing it loses
-//! no data.
+//! deleted, `numbers.toml`, by what numbers they are known, `attach.toml`, which volumes are disks of this machine, `alarm.toml`, whether the alarm
+//! is on, and `events.jsonl`. Losing it loses no data.
 //!
 //! # A kill at any point
 //! Each file that writes to drives states its order and what a kill leaves at each step. In short: a label says
@@ -53,13 +53,13 @@ mod ups;
 pub use commands::{Answer, Asked, Controller, ControllerHandle, Occurrence, Options, Request};
 pub use events::EventCode;
 pub use interface::{
-    AddSpare, AttachPolicy, Blamed, CacheInfo, Caller, Command, ControllerInfo, CoverageInfo, CreateVolume,
-    DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveInfo,
-    DriveMetrics, DriveNumbers, DriveState, Error, ErrorKind, Event, EventCount, Explain, ForeignDrive,
-    ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo, HostInfo, LogDeviceInfo, LogDeviceState,
-    LogInfo, LogPlaceInfo, MetricsInfo, Origin, Policy, Preset, Progress, ProtectionState, Reply, Result,
-    ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Settings, Severity, SpareInfo, SpareKind,
-    StartTask, Startable, TaskInfo, TaskKind, TaskState, UpsAddress, UpsInfo, VolumeInfo, VolumeMetrics,
-    VolumeState, WorkInfo,
+    AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, Blamed, CacheInfo, Caller, Command, ControllerInfo,
+    CoverageInfo, CreateVolume, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState,
+    DiskVolume, Disks, DriveInfo, DriveMetrics, DriveNumbers, DriveState, Error, ErrorKind, Event,
+    EventCount, Explain, Finding, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found,
+    HealthInfo, HealthReport, HostInfo, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, MetricsInfo,
+    Origin, Policy, Preset, Progress, ProtectionState, Reply, Result, ScheduleInfo, Scheduled, SetPolicy,
+    SetSchedule, SetTask, Settings, Severity, SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind,
+    TaskState, UpsAddress, UpsInfo, VolumeInfo, VolumeMetrics, VolumeState, WellBeing, WorkInfo,
 };
 pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};

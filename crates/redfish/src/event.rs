@@ -69,7 +69,7 @@ fn subscription(one: &Subscription) -> Value {
         "Protocol": "Redfish",
         "SubscriptionType": "RedfishEvent",
         "EventFormatType": "Event",
-        "VerifyCertificate": false,
+        "VerifyCertificate": one.verify_certificate,
         "Status": { "State": "Enabled", "Health": "OK" },
     });
     resource(

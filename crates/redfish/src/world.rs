@@ -51,4 +51,7 @@ pub struct Subscription {
     pub destination: String,
     /// What is sent along, for whoever made it.
     pub context: String,
+    /// Whether the machine's authorities have to vouch for the destination's certificate, where that is `https`.
+    #[serde(default)]
+    pub verify_certificate: bool,
 }

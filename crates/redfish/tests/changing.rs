@@ -196,14 +196,14 @@ fn events_are_sent_where_they_can_be() {
     ] {
         assert_eq!(refused("POST", at, body(wrong)).1, ["PropertyValueFormatError#/Destination"], "{wrong}");
     }
-    let more = json!({"Destination": "http://host/", "VerifyCertificate": true, "EventFormatType": "MetricReport", "HttpHeaders": []});
+    let more = json!({"Destination": "http://host/", "VerifyCertificate": "yes", "EventFormatType": "MetricReport", "HttpHeaders": []});
     let (_, mut messages) = refused("POST", at, more);
     messages.sort();
     let expected = [
         "PropertyMissing#/Protocol",
         "PropertyUnknown#/HttpHeaders",
         "PropertyValueNotInList#/EventFormatType",
-        "PropertyValueNotInList#/VerifyCertificate",
+        "PropertyValueTypeError#/VerifyCertificate",
     ];
     assert_eq!(messages, expected);
     assert!(
@@ -212,6 +212,16 @@ fn events_are_sent_where_they_can_be() {
     assert!(
         matches!(changed(&world, "PATCH", &format!("{at}/1"), json!({"Context": "d"})), Ok(change) if matches!(change.asked, Asked::SetSubscription { .. }))
     );
+    let verified = json!({"Destination": "https://host/", "Protocol": "Redfish", "VerifyCertificate": true});
+    assert!(matches!(
+        changed(&world, "POST", at, verified).map(|change| change.asked),
+        Ok(Asked::Subscribe { verify_certificate: true, .. })
+    ));
+    let unverified = json!({"VerifyCertificate": false});
+    assert!(matches!(
+        changed(&world, "PATCH", &format!("{at}/1"), unverified).map(|change| change.asked),
+        Ok(Asked::SetSubscription { context: None, verify_certificate: Some(false), .. })
+    ));
     let otto = caller("otto", Role::Operator);
     let body = body("http://host/").to_string();
     let answer = redfish::answer(&world, Some(&otto), &request("POST", at, body.as_bytes()));

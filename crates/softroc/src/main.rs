@@ -15,6 +15,9 @@
 //! | `explain` | `softroc explain` for arrays that need not exist |
 //! | `quickstart` | `softroc quickstart`: the tour |
 //! | `info` | `softroc info` |
+//! | `stats` | `volume stats`, `drive stats`, `top`: rates, from what the controller counts |
+//! | `support` | `softroc support`: a file for whoever helps |
+//! | `snmp` | `softroc snmp pass`: what the controller says, for net-snmp's daemon |
 //! | `service` | what systemd is told |
 //! | `manual` | man pages and completions, for packages |
 //! | `shards` | the shards of this process, each on a thread |
@@ -46,10 +49,13 @@ mod serve;
 mod service;
 mod shards;
 mod signals;
+mod snmp;
+mod stats;
 mod storcli;
+mod support;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{Cli, Command, SnmpCommand};
 use control::Control;
 use failure::{Failure, Outcome};
 use std::ffi::OsString;
@@ -71,6 +77,11 @@ fn main() -> ExitCode {
             Ok(control) => storcli::run(&control, &words.words),
             Err(failure) => failure.report(false),
         };
+    }
+    // Its exit code says how all is.
+    if let Command::Health(output) = &cli.command {
+        let told = Control::of(&cli).and_then(|control| control.health(cli.json || output.json));
+        return told.unwrap_or_else(|failure| failure.report(cli.json));
     }
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -119,6 +130,10 @@ fn run(cli: &Cli) -> Outcome {
         Command::Account(command) => control.account(command),
         Command::Notify(command) => control.notify(command),
         Command::Events(events) => control.events(events),
+        Command::Top(top) => stats::top(&control, top),
+        Command::Alarm(command) => control.alarm(command),
+        Command::Snmp(SnmpCommand::Pass) => snmp::pass(&control),
+        Command::Support(command) => support::run(&control, command),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),
         Command::Bench(bench) => bench::run(bench, &control, &place::results(cli)),
@@ -129,7 +144,9 @@ fn run(cli: &Cli) -> Outcome {
         Command::Rescue(rescue) => rescue::run(rescue),
         Command::Manual(command) => manual::run(command),
         Command::Info(output) => info::run(&control, output.json),
-        Command::Storcli(words) => Err(Failure::usage(format!("{words:?} is carried out before"))),
+        words @ (Command::Storcli(_) | Command::Health(_)) => {
+            Err(Failure::usage(format!("{words:?} is carried out before")))
+        }
     }
 }
 

@@ -48,6 +48,9 @@ fn judged(managed: &Managed, judges: &Path, program: &str, arguments: &[&str]) -
         .args(arguments)
         .current_dir(&managed.controller.folder.0)
         .env("PYTHONWARNINGS", "ignore")
+        // Ansible wants letters, and a place of its own.
+        .env("LC_ALL", "C.UTF-8")
+        .env("ANSIBLE_HOME", managed.controller.folder.file("ansible"))
         // These would be trusted instead.
         .env_remove("REQUESTS_CA_BUNDLE")
         .env_remove("CURL_CA_BUNDLE")
@@ -235,6 +238,172 @@ fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive()
     until(&listener, "'home' was renamed to 'data'");
     assert_eq!(managed.curl(&format!("-X DELETE -u 'ada:{PASSWORD}'"), &subscription).0, "204");
     assert_eq!(managed.curl(&format!("-u 'ada:{PASSWORD}'"), &subscription).0, "404");
+}
+
+/// A drive is pulled: its file is another one.
+fn pull(managed: &Managed, drive: &str) {
+    let path = managed.controller.folder.file(drive);
+    std::fs::rename(&path, format!("{path}.away")).expect("it is moved");
+    std::fs::write(&path, b"").expect("an empty one");
+}
+
+/// DMTF's tools: one tries the listener, one subscribes it, and one reads the log afterwards.
+#[test]
+fn a_listener_that_dmtf_tries_and_subscribes_hears_of_a_pulled_drive() {
+    let Some(judges) = judges() else { return };
+    let managed = served("redfish-pulled");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = format!("http://127.0.0.1:{}/events", listener.local_addr().expect("it has one").port());
+    let tool = |name: &str| judges.join("venv/bin").join(name).to_str().expect("text").to_owned();
+    let tried = std::thread::scope(|scope| {
+        let tried = scope.spawn(|| listen(&listener, "204 No Content"));
+        let (good, said) =
+            judged(&managed, &judges, "python", &[&tool("rf_test_event_listener.py"), "-l", &to]);
+        assert!(good && said.contains("Listener responded with 204"), "{said}");
+        tried.join().expect("it heard")
+    });
+    assert_eq!(tried["Events"][0]["MessageId"], "Resource.1.3.TestMessage");
+    let login = ["-r", managed.address.as_str(), "-u", "ada", "-p", PASSWORD];
+    let subscriber = tool("rf_event_service.py");
+    let subscribe = [&[subscriber.as_str()][..], &login, &["subscribe", "-dest", &to, "-c", "mine"]].concat();
+    let (good, said) = judged(&managed, &judges, "python", &subscribe);
+    assert!(good, "{said}");
+    pull(&managed, "d1.img");
+    let mut host =
+        common::host::Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
+    let sent = std::thread::scope(|scope| {
+        let heard = scope.spawn(|| {
+            loop {
+                let event = listen(&listener, "204 No Content");
+                if event["Events"][0]["MessageId"] == "SoftROC.1.0.DriveFailed" {
+                    return event;
+                }
+            }
+        });
+        while !heard.is_finished() {
+            host.write(0, &[7; 1 << 20]).expect("RAID 6 does without it");
+        }
+        heard.join().expect("it heard")
+    });
+    assert_eq!(
+        (&sent["Context"], &sent["Events"][0]["MessageSeverity"]),
+        (&"mine".into(), &"Warning".into()),
+        "{sent}"
+    );
+    assert!(sent["Events"][0]["Message"].as_str().is_some_and(|text| text.contains("d1.img")), "{sent}");
+    let reader = tool("rf_logs.py");
+    let logs = [&[reader.as_str()][..], &login, &["-m", "softroc", "--details"]].concat();
+    let (good, said) = judged(&managed, &judges, "python", &logs);
+    assert!(good && said.contains("d1.img") && said.contains("SoftROC.1.0.DriveFailed"), "{said}");
+}
+
+/// A program that is ended with the test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server of TLS with a certificate for which nobody vouches: what is said to it.
+fn tls_server(managed: &Managed, name: &str) -> (Ended, u16, PathBuf) {
+    let file = |kind: &str| managed.controller.folder.file(&format!("{name}.{kind}"));
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it has one").port();
+    let make = format!(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -keyout {} -out {}",
+        file("key"),
+        file("pem")
+    );
+    common::run("openssl", &make.split(' ').collect::<Vec<_>>());
+    let log = std::fs::File::create(file("log")).expect("a log");
+    let child = Command::new("openssl")
+        .args([
+            "s_server",
+            "-accept",
+            &format!("127.0.0.1:{port}"),
+            "-key",
+            &file("key"),
+            "-cert",
+            &file("pem"),
+        ])
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone().expect("a log"))
+        .stderr(log)
+        .spawn()
+        .expect("openssl starts");
+    common::until("it listens", || {
+        std::fs::read_to_string(file("log")).unwrap_or_default().contains("ACCEPT")
+    });
+    (Ended(child), port, file("log").into())
+}
+
+#[test]
+fn a_certificate_for_which_nobody_vouches_is_looked_at_where_that_is_asked() {
+    if !have("curl") || !have("openssl") {
+        return;
+    }
+    let managed = served("redfish-verify");
+    let (_strict, strict, strict_log) = tls_server(&managed, "strict");
+    let (_lax, lax, lax_log) = tls_server(&managed, "lax");
+    let at = subscribe(&managed, &format!("https://127.0.0.1:{strict}/events"));
+    subscribe(&managed, &format!("https://127.0.0.1:{lax}/events"));
+    let patch = |body: &str| {
+        managed.curl(
+            &format!("-X PATCH -u 'ada:{PASSWORD}' -H 'content-type: application/json' -d '{body}'"),
+            &at,
+        )
+    };
+    let (status, body) = patch("{\"VerifyCertificate\": true}");
+    let set: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    assert_eq!(
+        (status.as_str(), &set["VerifyCertificate"], &set["Context"]),
+        ("200", &true.into(), &"mine".into()),
+        "{body}"
+    );
+    managed.controller.softroc(&["volume", "rename", "data", "home"]).ok();
+    let said = |log: &Path| std::fs::read_to_string(log).unwrap_or_default();
+    common::until("the event is where nobody looks", || said(&lax_log).contains("SoftROC.1.0.VolumeRenamed"));
+    common::until("the certificate is refused", || said(&strict_log).contains("alert"));
+    assert!(!said(&strict_log).contains("POST"), "{}", said(&strict_log));
+}
+
+/// Ansible's modules, as they come from PyPI.
+#[test]
+fn ansible_makes_reads_and_deletes_a_volume() {
+    let Some(judges) = judges() else { return };
+    if !judges.join("venv/bin/ansible-playbook").exists() {
+        return skipped("ansible", "not installed ('make test' installs it where PyPI can be reached)");
+    }
+    let managed = served("redfish-ansible");
+    managed.controller.softroc(&["drive", "online", &managed.controller.folder.file("d0.img")]).ok();
+    managed.controller.wait_optimal("data");
+    let (_, body) =
+        managed.curl(&format!("-u 'ada:{PASSWORD}'"), "/redfish/v1/Chassis/host/Drives?$expand=.");
+    let all: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    let is_free = |drive: &&serde_json::Value| {
+        drive["Name"].as_str().is_some_and(|name| name.ends_with("more1.img") || name.ends_with("more2.img"))
+    };
+    let members = all["Members"].as_array().unwrap_or_else(|| panic!("no drives: {body}"));
+    let drives: Vec<&serde_json::Value> =
+        members.iter().filter(is_free).map(|drive| &drive["@odata.id"]).collect();
+    assert_eq!(drives.len(), 2, "{body}");
+    let variables = serde_json::json!({
+        "ansible_python_interpreter": judges.join("venv/bin/python"),
+        "server": managed.address.trim_start_matches("https://"),
+        "account": "ada",
+        "password": PASSWORD,
+        "drives": drives,
+    });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/redfish_ansible.yml");
+    let variables = variables.to_string();
+    let arguments = ["-i", "localhost,", "-c", "local", "-e", &variables, path.to_str().expect("text")];
+    let (good, said) = judged(&managed, &judges, "ansible-playbook", &arguments);
+    assert!(good && said.contains("failed=0") && said.contains("ok=8"), "{said}");
+    let events = managed.controller.softroc(&["events"]).ok();
+    assert!(events.contains("made-by-ansible"), "{events}");
 }
 
 /// Requests that were changed at random: whatever comes, the next one is answered.

@@ -11,7 +11,7 @@ show [ctrlcount]                                     -v
 /cx show events [type=sincereboot|sinceshutdown|latest=N] [filter=info,warning,critical,fatal] [file=F]
 /cx show alarm|autorebuild|copyback|eghs|jbod|rebuildrate|ccrate|prrate|bgirate|reconrate|temperature
 /cx set rebuildrate|ccrate|prrate=PERCENT
-/cx set copyback=on|off   /cx set eghs state=on|off
+/cx set alarm=on|off|silence   /cx set copyback=on|off   /cx set eghs state=on|off
 /cx set patrolread=on mode=auto|manual   /cx set patrolread=off
 /cx set cc=conc|off [delay=HOURS] [starttime=yyyy/mm/dd hh] [excludevd=x|none]
 /cx start|stop|pause|resume patrolread               /cx flushcache

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Picture;
-use controller::{Command, ErrorKind, EventCode, Startable, WriteMode};
+use controller::{AlarmSetting, Command, ErrorKind, EventCode, Startable, WriteMode};
 use std::collections::BTreeSet;
 use storcli::{Program, of_event};
 
@@ -110,6 +110,18 @@ fn states_are_in_the_words_of_tools() {
     assert_eq!(data["HwCfg"]["ROC temperature(Degree Celsius)"], 45);
     let perc = Picture::default().run_as(Program::PercCli, "/c0 show all J").text;
     assert!(perc.contains("\"Ctrl temperature(Degree Celsius)\" : 45") && perc.contains("\"BBU_Info\" : ["));
+}
+
+#[test]
+fn the_alarm_is_the_controllers_own() {
+    let all = json("/c0 show alarm");
+    assert_eq!(all["Response Data"]["Controller Properties"][0]["Value"], "ON", "{all}");
+    assert_eq!(json("/c0 show all")["Response Data"]["HwCfg"]["Alarm"], "On");
+    for (word, to) in
+        [("on", AlarmSetting::On), ("off", AlarmSetting::Off), ("silence", AlarmSetting::Silence)]
+    {
+        assert_eq!(asked(&format!("/c0 set alarm={word}")), [Command::AlarmSet { to }]);
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     gauge("softroc_start_time_seconds", "When the controller was started.", of.started_unix_s);
     gauge("softroc_shards", "Threads that serve I/O.", of.shards.into());
     gauge("softroc_host_connections", "Connections of hosts.", of.hosts.into());
+    gauge("softroc_alarm_on", "Whether the alarm sounds when something fails.", of.alarm.on.into());
+    gauge("softroc_alarm_sounding", "Whether the alarm sounds.", of.alarm.sounds.into());
     let help = "Events since the controller was started.";
     let mut family = page.family("softroc_events_total", Kind::Counter, help);
     for event in &metrics.events {

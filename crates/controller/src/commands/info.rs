@@ -40,6 +40,7 @@ impl Commands {
             drives: self.inventory.drives().len() as u32,
             hosts: self.arrays.host_count() as u32,
             ups: self.ups.as_ref().map(|ups| ups.info()),
+            alarm: self.events.alarm(),
         }
     }
 

@@ -13,6 +13,7 @@ use units::DriveSet;
 impl Commands {
     pub(super) fn metrics(&self) -> MetricsInfo {
         MetricsInfo {
+            taken_ns: self.env.now().ns,
             controller: self.info(),
             bucket_bounds_ns: BUCKET_BOUNDS_NS.to_vec(),
             volumes: self.volume_metrics(),

@@ -18,6 +18,7 @@ mod info;
 mod metrics;
 mod numbering;
 mod queue;
+mod report;
 mod revisions;
 mod start;
 

@@ -92,6 +92,8 @@ impl Commands {
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
+            Command::Health {} => Ok(Reply::Health { health: self.health_report() }),
+            Command::AlarmShow {} => Ok(Reply::Alarm { alarm: self.events.alarm() }),
             Command::DiskList {} => Ok(Reply::Disks { disks: self.attached.all() }),
             Command::Metrics {} => Ok(Reply::Metrics { metrics: Box::new(self.metrics()) }),
             Command::DriveAdd { .. }
@@ -101,6 +103,7 @@ impl Commands {
             | Command::DriveClearFailed { .. }
             | Command::DriveReplace { .. }
             | Command::DriveForget { .. }
+            | Command::AlarmSet { .. }
             | Command::VolumeCreate(_)
             | Command::VolumeSet { .. }
             | Command::VolumeDelete { .. }
@@ -210,9 +213,10 @@ impl Commands {
         }
     }
 
-    /// What waits for drives alone.
+    /// What waits for drives, the kernel or the state folder alone.
     async fn apart(self: &Rc<Self>, command: Command) -> Result<Reply> {
         match command {
+            Command::AlarmSet { to } => Ok(Reply::Alarm { alarm: self.events.set_alarm(to).await? }),
             Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
             Command::DriveLocate { drive, on } => {
                 let drive = self.arrays.find_drive(&drive)?;

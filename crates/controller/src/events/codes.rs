@@ -47,6 +47,10 @@ event_codes! {
     ControllerDrivesUnreadable "controller.drives-unreadable" Warning "The stored list of drives cannot be read; register the drives again.";
     ControllerDrivesNotStored "controller.drives-not-stored" Warning "The list of drives cannot be stored; after a restart its drives have to be registered again.";
 
+    AlarmSounds "alarm.sounds" Info "The alarm begins to sound: a drive is out, or data is in danger; the cause says which event began it.";
+    AlarmSilenced "alarm.silenced" Info "The alarm was silenced by order, until something else fails.";
+    AlarmSwitched "alarm.switched" Info "The alarm was switched on or off by order; it does not sound now.";
+
     AccessFirstAccount "access.first-account" Warning "There was no account yet: one was made, with a password that was printed once and has to be changed.";
     AccessCertificate "access.certificate-made" Info "There was no certificate yet: one was made; clients compare its fingerprint.";
     AccessAccount "access.account-changed" Info "An account was added, changed or removed; the cause says by whom, and from where.";

@@ -1,13 +1,15 @@
 //! The room of events: what happened, kept in memory, the newest thousand, and appended to `events.jsonl`, one JSON
 //! object a line.
 //!
-//! **Owns** the events and their numbers ([`Events`]), and the one list of their kinds ([`EventCode`], `codes.rs`).
+//! **Owns** the events and their numbers ([`Events`]), the one list of their kinds ([`EventCode`], `codes.rs`), and the alarm that
+//! some of them begin (`alarm.rs`).
 //!
 //! **Invariants.** No number is given twice: they go on where the file ends, and after a crash a thousand further on,
 //! for what was reported and not stored then had numbers too. (Where the file is removed, they begin again.) A kind of event has one code and one severity.
 //!
 //! **Who may call it**: every room that does something people should know of.
 
+mod alarm;
 mod codes;
 
 pub use codes::EventCode;
@@ -44,6 +46,7 @@ pub(crate) struct Events {
     counts: RefCell<BTreeMap<&'static str, (Severity, u64)>>,
     /// What is being done because somebody asked for it.
     acting: RefCell<Option<Acting>>,
+    alarm: alarm::Alarm,
 }
 
 /// Something that is done because it was asked for.
@@ -66,6 +69,7 @@ impl Events {
             next: Cell::new(1),
             counts: RefCell::default(),
             acting: RefCell::default(),
+            alarm: alarm::Alarm::default(),
         }
     }
 
@@ -101,6 +105,7 @@ impl Events {
         }
         self.keep(event);
         self.changed.notify(&self.env);
+        self.alarm_about(code, subject);
     }
 
     /// Who asked for what is being done now. An event tells of it.
@@ -134,6 +139,7 @@ impl Events {
     }
 
     fn keep(&self, event: Event) {
+        self.alarm.hear(&event);
         let mut recent = self.recent.borrow_mut();
         recent.push_back(event);
         while recent.len() > MOST {
@@ -161,6 +167,7 @@ impl Events {
 
     /// Reads what was kept. A line that was cut off by a crash is left behind.
     pub(crate) async fn load(&self) {
+        self.load_alarm().await;
         let bytes = match self.env.world().state().load(FILE).await {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(error) => {

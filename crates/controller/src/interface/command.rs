@@ -3,7 +3,7 @@
 //!
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
-use crate::interface::{AddSpare, DiskKind, SetPolicy, SetSchedule, SetTask, StartTask};
+use crate::interface::{AddSpare, AlarmSetting, DiskKind, SetPolicy, SetSchedule, SetTask, StartTask};
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
@@ -169,6 +169,15 @@ pub enum Command {
     /// Everything that is counted or measured, all of one moment. No drive is asked. Answered by
     /// [`Reply::Metrics`](crate::interface::Reply::Metrics).
     Metrics {},
+    /// How all is, and what to do. Answered by [`Reply::Health`](crate::interface::Reply::Health).
+    Health {},
+    /// Switches the alarm on or off, or silences it. Answered by [`Reply::Alarm`](crate::interface::Reply::Alarm).
+    AlarmSet {
+        /// Which.
+        to: AlarmSetting,
+    },
+    /// Whether the alarm is on, and sounds. Answered by [`Reply::Alarm`](crate::interface::Reply::Alarm).
+    AlarmShow {},
     /// Sets an array's policies. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumePolicy(SetPolicy),
     /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::interface::Reply::Spares).
@@ -246,7 +255,14 @@ impl Command {
     /// Whether it takes as long as drives or the kernel take, and changes nothing that other commands change.
     pub(crate) fn waits_for_others(&self) -> bool {
         use Command::*;
-        matches!(self, VolumeFlush { .. } | DriveLocate { .. } | VolumeAttach { .. } | VolumeDetach { .. })
+        matches!(
+            self,
+            VolumeFlush { .. }
+                | DriveLocate { .. }
+                | VolumeAttach { .. }
+                | VolumeDetach { .. }
+                | AlarmSet { .. }
+        )
     }
 
     /// Whether it only looks, and changes nothing.
@@ -260,6 +276,8 @@ impl Command {
                 | VolumeShow { .. }
                 | LogList {}
                 | Metrics {}
+                | Health {}
+                | AlarmShow {}
                 | SpareList {}
                 | DiskList {}
                 | ForeignList {}

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Everything that is counted or measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MetricsInfo {
+    /// When it was told, in nanoseconds, by a clock that never goes back; it begins anew with the controller.
+    #[serde(default)]
+    pub taken_ns: u64,
     /// The controller.
     pub controller: ControllerInfo,
     /// The upper bounds, in nanoseconds, of the buckets of every [`WorkInfo`].

@@ -7,6 +7,7 @@
 //!
 //! **Who may call it**: every room. It knows none of them.
 
+mod alarm;
 mod caller;
 mod command;
 mod disks;
@@ -19,9 +20,11 @@ mod metrics;
 pub(crate) mod modes;
 mod presets;
 mod reply;
+mod report;
 mod tasks;
 mod ups;
 
+pub use alarm::{AlarmInfo, AlarmSetting};
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
 pub use disks::{
@@ -38,6 +41,7 @@ pub use reply::{
     CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
     VolumeInfo, VolumeState,
 };
+pub use report::{Finding, HealthReport, WellBeing};
 pub use tasks::{
     AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
     SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,

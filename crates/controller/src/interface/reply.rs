@@ -1,8 +1,8 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    Caller, CoverageInfo, DiskInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, MetricsInfo,
-    ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
+    AlarmInfo, Caller, CoverageInfo, DiskInfo, ForeignDrive, ForeignVolume, HealthInfo, HealthReport,
+    HostInfo, LogInfo, MetricsInfo, ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -125,6 +125,16 @@ pub enum Reply {
     Metrics {
         /// It.
         metrics: Box<MetricsInfo>,
+    },
+    /// The alarm.
+    Alarm {
+        /// It.
+        alarm: AlarmInfo,
+    },
+    /// How all is.
+    Health {
+        /// It.
+        health: HealthReport,
     },
 }
 
@@ -470,6 +480,9 @@ pub struct ControllerInfo {
     /// What the UPS says that the controller listens to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ups: Option<UpsInfo>,
+    /// The alarm.
+    #[serde(default)]
+    pub alarm: AlarmInfo,
 }
 
 impl fmt::Display for DriveState {

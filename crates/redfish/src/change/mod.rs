@@ -68,13 +68,17 @@ pub enum Asked {
         destination: String,
         /// What is sent along.
         context: String,
+        /// Whether the destination's certificate is looked at.
+        verify_certificate: bool,
     },
     /// A subscription is changed.
     SetSubscription {
         /// Which.
         id: String,
-        /// What is sent along.
-        context: String,
+        /// What is sent along; `None`: what was.
+        context: Option<String>,
+        /// Whether the destination's certificate is looked at; `None`: as before.
+        verify_certificate: Option<bool>,
     },
     /// Events are to be sent there no more.
     Unsubscribe(String),

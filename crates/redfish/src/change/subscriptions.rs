@@ -10,17 +10,8 @@ use access::{Action, Caller};
 use serde_json::{Value, json};
 
 /// What is told of subscriptions, and not changed that way.
-const READABLE: &[&str] = &[
-    "Id",
-    "Name",
-    "Destination",
-    "Protocol",
-    "SubscriptionType",
-    "EventFormatType",
-    "VerifyCertificate",
-    "Status",
-    "Actions",
-];
+const READABLE: &[&str] =
+    &["Id", "Name", "Destination", "Protocol", "SubscriptionType", "EventFormatType", "Status", "Actions"];
 
 /// A property that can only be what all subscriptions have.
 fn always(sent: &mut Sent, name: &str, is: impl Fn(&Value) -> bool) {
@@ -53,7 +44,7 @@ pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
     let has_protocol = sent.word("Protocol", |text| (text == "Redfish").then_some(())).is_some();
     always(&mut sent, "SubscriptionType", |value| value == "RedfishEvent");
     always(&mut sent, "EventFormatType", |value| value == "Event");
-    always(&mut sent, "VerifyCertificate", |value| value == false);
+    let verify_certificate = sent.flag("VerifyCertificate").unwrap_or(false);
     // All events are of that type, and of that registry.
     let all = |value: &Value, word: &str| {
         value.as_array().is_some_and(|all| all.is_empty() || all.iter().any(|one| one == word))
@@ -70,7 +61,9 @@ pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
     }
     sent.all_good()?;
     match destination {
-        Some(destination) => change(Asked::Subscribe { destination, context }, Then::Made(None)),
+        Some(destination) => {
+            change(Asked::Subscribe { destination, context, verify_certificate }, Then::Made(None))
+        }
         None => Err(Box::new(Response::error(400, &[Message::base("UnrecognizedRequestBody", &[])]))),
     }
 }
@@ -80,11 +73,12 @@ pub(super) fn set(caller: &Caller, id: &str, request: &Request<'_>) -> Read {
     check(caller, Action::Subscriptions, request.path)?;
     let mut sent = Sent::read(request)?;
     let context = sent.text("Context");
+    let verify_certificate = sent.flag("VerifyCertificate");
     sent.rest(READABLE);
     sent.some_good()?;
-    let asked = match context {
-        Some(context) => Asked::SetSubscription { id: id.to_owned(), context },
-        None => Asked::Commands(Vec::new()),
+    let asked = match (&context, verify_certificate) {
+        (None, None) => Asked::Commands(Vec::new()),
+        _ => Asked::SetSubscription { id: id.to_owned(), context, verify_certificate },
     };
     let then = Then::Show(subscription_uri(id));
     Ok(Answer::Change(Box::new(Change { asked, then, left_out: sent.wrong })))

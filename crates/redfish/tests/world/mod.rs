@@ -87,6 +87,7 @@ pub fn world() -> World {
             id: "1".to_owned(),
             destination: "https://listener/events".to_owned(),
             context: "mine".to_owned(),
+            verify_certificate: true,
         }],
         limits: access::Limits::default(),
         session_idle_s: 1800,

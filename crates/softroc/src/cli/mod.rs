@@ -4,6 +4,7 @@ mod account;
 mod attach;
 mod bench;
 mod create;
+mod explain;
 pub mod foreign;
 mod log;
 mod nbd;
@@ -11,26 +12,28 @@ mod notify;
 mod predictions;
 pub mod tasks;
 mod volume;
+mod watch;
 
 pub use account::{AccountCommand, Remote};
 pub use attach::{Attach, AttachSwitch, Detach};
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
 pub use create::{VolumeCreate, WriteHole};
+pub(crate) use explain::levels;
+pub use explain::{Explain, LayoutName, Operation};
 pub use log::LogCommand;
 pub use nbd::{NbdSecurity, TlsMode};
 pub use notify::{NotifyCommand, NotifySet};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::VolumeCommand;
+pub use watch::{AlarmCommand, Sampling, SnmpCommand, Support, Top};
 
 use access::Role;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controller::UpsAddress;
 use env::Address;
-use layout::{Level, MirrorArrangement, ParityArrangement};
 use std::path::PathBuf;
-use units::{ByteCount, StripSize};
+use units::ByteCount;
 
 /// SoftROC: the RAID-on-Chip controller in software.
 #[derive(Parser, Debug)]
@@ -115,6 +118,19 @@ pub enum Command {
     /// Manage notifications: the channels (mail, syslog, journal, webhooks, SNMP, programs) that are told of events.
     #[command(subcommand)]
     Notify(NotifyCommand),
+    /// Tell how all is, in a sentence, and what to do. Ends with 0 if nothing has to be done, with 1 if something has, and with 2 if data is
+    /// in danger; with 3 if no controller answers.
+    Health(Output),
+    /// Show what volumes and drives do now, on a terminal until 'q' is pressed.
+    Top(Top),
+    /// Switch the alarm on or off, or silence it.
+    #[command(subcommand)]
+    Alarm(AlarmCommand),
+    /// Be asked by SNMP: answer the daemon of net-snmp.
+    #[command(subcommand)]
+    Snmp(SnmpCommand),
+    /// Write a file for whoever helps: configuration, state, events, metrics, log, machine. There is neither data nor a secret in it.
+    Support(Support),
     /// List events: every change of state with its cause and effect.
     Events(Events),
     /// Explain a request: which drives are read and written, what is computed, and why.
@@ -306,6 +322,15 @@ pub enum DriveCommand {
         #[command(flatten)]
         checked: Checked,
     },
+    /// Show what drives do: rates, latencies, queues, over one second.
+    Stats {
+        /// The drives: paths, or VOLUME:SLOT [default: all].
+        #[arg(value_name = "DRIVE")]
+        drives: Vec<String>,
+        /// How often.
+        #[command(flatten)]
+        sampling: Sampling,
+    },
     /// Declare drives failed; spares take their slots.
     Fail {
         /// The drives: paths, or VOLUME:SLOT.
@@ -437,95 +462,6 @@ fn parse_serial(text: &str) -> Result<(String, String), String> {
     let (drive, serial) =
         parts.ok_or_else(|| format!("'{text}' is not DRIVE=NUMBER, as in a.img=WD-WX12345"))?;
     Ok((drive.into(), serial.into()))
-}
-
-/// See [`Command::Explain`].
-#[derive(Args, Debug)]
-pub struct Explain {
-    /// Explain for this volume of the running controller, in its current state.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "spans", "strip", "layout", "copies"])]
-    pub volume: Option<String>,
-
-    /// The RAID level.
-    #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present = "volume")]
-    pub level: Option<Level>,
-
-    /// The number of drives.
-    #[arg(long, value_name = "N", required_unless_present = "volume")]
-    pub drives: Option<u16>,
-
-    /// The strip size.
-    #[arg(long, value_name = "SIZE", default_value = "64K", visible_alias = "stripe-size")]
-    pub strip: StripSize,
-
-    /// The number of spans (RAID 00, 10, 50, 60) [default: pairs for RAID 10, otherwise the fewest].
-    #[arg(long, value_name = "N")]
-    pub spans: Option<u16>,
-
-    /// The layout of parity or copies on the drives, such as left-symmetric or near [default: that of the level].
-    #[arg(long, value_name = "LAYOUT", visible_alias = "arrangement", aliases = ["rotation", "mirrors"], value_parser = parse_layout)]
-    pub layout: Option<LayoutName>,
-
-    /// The number of copies of each strip (RAID 1E) [default: 2].
-    #[arg(long, value_name = "N")]
-    pub copies: Option<u16>,
-
-    /// The slots of failed drives, such as 2 or 2,5.
-    #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
-    pub failed: Vec<u16>,
-
-    /// The operation.
-    pub operation: Operation,
-
-    /// The range as SIZE@OFFSET, such as 8K@1M; not with cache.
-    #[arg(value_name = "SIZE@OFFSET", required_unless_present_any = ["volume"])]
-    pub range: Option<String>,
-
-    /// The output format.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// What is to be explained.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Operation {
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Write zeroes.
-    WriteZeroes,
-    /// Recompute redundancy from data, in every stripe of the range.
-    Resync,
-    /// Compare redundancy with data, in every stripe of the range.
-    Verify,
-    /// Nothing: tell what the cache has of the volume (--volume NAME), and what it would do next.
-    Cache,
-}
-
-/// Reads a level, and lists those there are.
-pub(crate) fn levels() -> impl TypedValueParser<Value = Level> {
-    let levels = Level::ALL.map(|level| PossibleValue::new(level.name()).help(level.row().summary));
-    PossibleValuesParser::new(levels).try_map(|name| name.parse::<Level>())
-}
-
-/// A layout by its name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LayoutName {
-    /// Of parity.
-    Parity(ParityArrangement),
-    /// Of copies.
-    Mirrors(MirrorArrangement),
-}
-
-/// Reads a layout such as `left-symmetric` or `near`.
-fn parse_layout(text: &str) -> Result<LayoutName, String> {
-    let (parity, mirrors) = (text.parse().map(LayoutName::Parity), text.parse().map(LayoutName::Mirrors));
-    let names = || {
-        let parity = ParityArrangement::ALL.map(ParityArrangement::name);
-        [&parity[..], &MirrorArrangement::ALL.map(MirrorArrangement::name)].concat().join(", ")
-    };
-    parity.or(mirrors).map_err(|_| format!("'{text}' is not a layout; expected one of {}", names()))
 }
 
 /// Reads permissions such as `0660`.

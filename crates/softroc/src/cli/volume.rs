@@ -1,7 +1,7 @@
 //! `softroc volume` and `softroc log`.
 
 use super::create::VolumeCreate;
-use super::{Checked, Output, tasks};
+use super::{Checked, Output, Sampling, tasks};
 use clap::Subcommand;
 
 /// See [`Command::Volume`](super::Command::Volume).
@@ -19,6 +19,15 @@ pub enum VolumeCommand {
         /// What the exit code says.
         #[command(flatten)]
         checked: Checked,
+    },
+    /// Show what volumes do: rates, latencies, queues, the cache, over one second.
+    Stats {
+        /// The names of the volumes [default: all].
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// How often.
+        #[command(flatten)]
+        sampling: Sampling,
     },
     /// Rename a volume. Hosts that use it stay connected; who connects asks for the new name.
     Rename {

@@ -2,7 +2,7 @@
 
 use crate::cli::{Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
-use crate::{explain, output, place, render};
+use crate::{explain, output, place, render, stats};
 use api::client::Place;
 use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
@@ -16,6 +16,7 @@ mod foreign;
 mod log;
 mod notify;
 mod tasks;
+mod watch;
 mod well;
 
 /// Where the running controller is.
@@ -138,6 +139,7 @@ impl Control {
                 let show = |drive: &String| Ok(Command::DriveShow { drive: named(drive)? });
                 self.show_each_checked(of_each(drives, show)?, *checked)
             }
+            DriveCommand::Stats { drives, sampling } => stats::drives(self, drives, sampling),
             DriveCommand::Fail { drives, output } => {
                 let fail = |drive: &String| Ok(Command::DriveFail { drive: named(drive)? });
                 self.show_each(of_each(drives, fail)?, output.json)
@@ -178,6 +180,7 @@ impl Control {
                 let show = |name: &String| Ok(Command::VolumeShow { volume: name.clone() });
                 self.show_each_checked(of_each(names, show)?, *checked)
             }
+            VolumeCommand::Stats { names, sampling } => stats::volumes(self, names, sampling),
             VolumeCommand::Rename { name, to, output } => {
                 let command = Command::VolumeSet { volume: name.clone(), name: to.clone() };
                 self.show(&command, output.json)
@@ -332,7 +335,7 @@ pub fn absolute(drive: &str) -> Outcome<String> {
 }
 
 /// A drive that the controller knows: VOLUME:SLOT as it is, a path absolute.
-fn named(drive: &str) -> Outcome<String> {
+pub fn named(drive: &str) -> Outcome<String> {
     let is_slot = drive.rsplit_once(':').is_some_and(|(_, slot)| slot.parse::<u16>().is_ok());
     if is_slot { Ok(drive.to_owned()) } else { absolute(drive) }
 }

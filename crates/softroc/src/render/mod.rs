@@ -7,6 +7,7 @@ mod hosts;
 mod logs;
 pub mod notify;
 pub mod tasks;
+pub mod watch;
 
 use crate::output::table;
 use controller::{ControllerInfo, DriveInfo, DriveNumbers, Event, Policy, Reply, Severity, VolumeInfo};
@@ -40,6 +41,8 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Foreign { volumes, drives } => foreign::list(volumes, drives),
         Reply::Imported { volumes, notes } => foreign::imported(volumes, notes),
         Reply::Info { info } => controller_facts(info),
+        Reply::Alarm { alarm } => watch::alarm(alarm),
+        Reply::Health { health } => watch::health(health),
         // What else it tells is for programs.
         Reply::Metrics { metrics } => controller_facts(&metrics.controller),
     }

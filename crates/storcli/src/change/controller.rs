@@ -6,7 +6,7 @@ use crate::codes::{INVALID, NOT_IN_PROGRESS};
 use crate::view::View;
 use crate::words::{Numbers, Word};
 use crate::{Machine, Surroundings};
-use controller::{Command, Scheduled, SetPolicy, SetSchedule, StartTask, Startable, TaskKind};
+use controller::{AlarmSetting, Command, Scheduled, SetPolicy, SetSchedule, StartTask, Startable, TaskKind};
 
 /// Any verb of controllers but `show`.
 pub(super) fn answer(
@@ -92,7 +92,9 @@ fn set(view: &View, words: &[Word], machine: &mut dyn Machine) -> Answer {
         ("jbod", _) => Err(Refusal::new(INVALID, "drives are not passed through")),
         ("foreignautoimport", _) => Err(Refusal::new(INVALID, "nothing foreign is imported by itself")),
         ("time", _) => Err(Refusal::new(INVALID, "the controller has the time of this machine")),
-        ("alarm", _) => Err(Refusal::new(crate::codes::NO_HARDWARE, "Controller doesn't have an alarm")),
+        ("alarm", "on") if rest.is_empty() => alarm(AlarmSetting::On, machine),
+        ("alarm", "off") if rest.is_empty() => alarm(AlarmSetting::Off, machine),
+        ("alarm", "silence") if rest.is_empty() => alarm(AlarmSetting::Silence, machine),
         ("patrolread" | "pr", value) => patrol(value, rest, machine),
         ("cc" | "consistencycheck", value) => match check(view, value, rest, machine) {
             Some(done) => done,
@@ -101,6 +103,11 @@ fn set(view: &View, words: &[Word], machine: &mut dyn Machine) -> Answer {
         _ => return Answer::unsupported(),
     };
     outcome(name, "Set Controller Property", done)
+}
+
+/// Switches the alarm, or silences it.
+fn alarm(to: AlarmSetting, machine: &mut dyn Machine) -> Result<(), Refusal> {
+    ask(machine, Command::AlarmSet { to }).map(|_| ())
 }
 
 /// Whether a property is set for all kinds of drives: there is no other one.

@@ -144,7 +144,7 @@ fn hardware(view: &View, around: &Surroundings) -> Pairs {
         ("BatteryFRU", text("N/A")),
         ("Backend Port Count", number(view.drives().len())),
         ("BBU", text("Absent")),
-        ("Alarm", text("Absent")),
+        ("Alarm", text(if view.metrics.controller.alarm.on { "On" } else { "Off" })),
         ("Serial Debugger", text("Absent")),
         ("NVRAM Size", text("0KB")),
         ("Flash Size", text("0MB")),

@@ -26,7 +26,7 @@ pub(super) fn answer(view: &View, name: &str, around: &Surroundings) -> Answer {
     let rate = || format!("{}%", share(view));
     match name {
         "time" => of_controller([("Time", Moment::of(around.now_unix_s).sorted())]),
-        "alarm" => Answer::refused("Alarm", "Controller doesn't have an alarm", crate::codes::NO_HARDWARE),
+        "alarm" => of_controller([("Alarm", on_off(view.metrics.controller.alarm.on))]),
         "rebuildrate" => of_controller([("Rebuildrate", rate())]),
         "bgirate" => of_controller([("BGI Rate", rate())]),
         "reconrate" => of_controller([("Reconrate", rate())]),

@@ -6,13 +6,8 @@ mod wire;
 
 use super::post::Kept;
 use crate::deliver::{Parcel, deliver};
-use crate::tls::{self, Trust};
+use crate::tls;
 use ::notify::{Message, Sender, Target, form};
-use rustls::ClientConfig;
-use std::path::PathBuf;
-
-/// The authorities that a machine trusts, where Debian and its relatives keep them.
-const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Sends a message. It has arrived as far as the other side can say so.
 ///
@@ -26,7 +21,7 @@ pub(super) async fn send(
 ) -> Result<(), String> {
     match target {
         Target::Journal { socket } => wire::datagram(socket, &form::journal(message)).await,
-        Target::Syslog(way) => wire::syslog(way, trust(kept), &form::syslog(message, sender)).await,
+        Target::Syslog(way) => wire::syslog(way, &trust(kept), &form::syslog(message, sender)).await,
         Target::Mail(server) => mail::mail(kept, server, message, sender).await,
         Target::Webhook { url } => webhook(kept, url, message, sender).await,
         Target::Snmp { host, port, is_inform } => {
@@ -38,13 +33,8 @@ pub(super) async fn send(
 }
 
 /// Which certificates are trusted.
-fn trust(kept: &Kept) -> &str {
-    kept.channel.trust.as_deref().unwrap_or(AUTHORITIES)
-}
-
-/// What a client needs to talk to those for whom certificates of a file vouch.
-fn trusting(file: &str) -> Result<ClientConfig, String> {
-    tls::client(&Trust::File(PathBuf::from(file)))
+fn trust(kept: &Kept) -> String {
+    kept.channel.trust.clone().unwrap_or_else(tls::authorities)
 }
 
 /// With a secret, the header `X-Softroc-Signature` has the HMAC-SHA256 of the body, so that the other side knows whose it is.
@@ -56,5 +46,6 @@ async fn webhook(kept: &Kept, url: &str, message: &Message, sender: &Sender) -> 
         let sum = ring::hmac::sign(&key, body.as_bytes());
         headers.push(("x-softroc-signature", format!("sha256={}", access::hex(sum.as_ref()))));
     }
-    deliver(Parcel { destination: url, body, headers: &headers, tls: trusting, trust: trust(kept) }).await
+    let trust = &trust(kept);
+    deliver(Parcel { destination: url, body, headers: &headers, tls: tls::vouched_for, trust }).await
 }

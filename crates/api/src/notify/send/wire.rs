@@ -58,7 +58,7 @@ pub(super) async fn syslog(way: &SyslogWay, trust: &str, record: &[u8]) -> Resul
                 handed_over(stream, record).await
             }
             SyslogWay::Tls(host, port) => {
-                let config = super::trusting(trust)?;
+                let config = crate::tls::vouched_for(trust)?;
                 let name = ServerName::try_from(host.clone()).map_err(told)?;
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(told)?;
                 let connector = TlsConnector::from(Arc::new(config));

@@ -1,0 +1,305 @@
+//! How all is: what is wrong with volumes, drives and what protects them, in the words of people who have to do something.
+//!
+//! It is a function of what the other answers say, so that no two of them disagree.
+
+use super::Commands;
+use crate::interface::{
+    ControllerInfo, CoverageInfo, DriveInfo, DriveState, Finding, HealthReport, LogDeviceState, LogInfo,
+    ProtectionState, SpareInfo, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState, WellBeing,
+};
+use units::{ByteCount, counted};
+
+/// What is looked at.
+struct Looked {
+    controller: ControllerInfo,
+    volumes: Vec<VolumeInfo>,
+    drives: Vec<DriveInfo>,
+    tasks: Vec<TaskInfo>,
+    spares: Vec<SpareInfo>,
+    coverage: Vec<CoverageInfo>,
+    logs: Vec<LogInfo>,
+}
+
+impl Commands {
+    /// How all is now.
+    pub(super) fn health_report(&self) -> HealthReport {
+        report(&Looked {
+            controller: self.info(),
+            volumes: self.volume_infos(),
+            drives: self.drive_infos(),
+            tasks: self.tasks.infos(),
+            spares: self.reconciler.spare_infos(),
+            coverage: self.reconciler.coverage(),
+            logs: self.lifecycle.log_infos(),
+        })
+    }
+}
+
+fn report(looked: &Looked) -> HealthReport {
+    let mut findings: Vec<Finding> = Vec::new();
+    looked.volumes.iter().for_each(|one| findings.extend(volume(looked, one)));
+    findings.extend(looked.drives.iter().filter_map(drive));
+    findings.extend(looked.spares.iter().filter_map(spare));
+    findings.extend(looked.logs.iter().filter(|log| log.in_use).flat_map(log_devices));
+    findings.extend(ups(&looked.controller));
+    findings.extend(checks(looked));
+    findings.extend(alarm(&looked.controller));
+    findings.extend(looked.coverage.iter().filter_map(bare));
+    // The order of what matters as much stays: volumes before drives.
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.status));
+    let status = findings.first().map_or(WellBeing::Ok, |worst| worst.status);
+    HealthReport { status, sentence: sentence(looked, status, &findings), findings }
+}
+
+fn finding(status: WellBeing, subject: String, what: String, todo: Option<String>) -> Finding {
+    Finding { status, subject, what, todo }
+}
+
+/// All of it in one sentence.
+fn sentence(looked: &Looked, status: WellBeing, findings: &[Finding]) -> String {
+    let wrong = findings.iter().filter(|finding| finding.status > WellBeing::Ok).count();
+    let Some(worst) = findings.first().filter(|_| status > WellBeing::Ok) else {
+        let (volumes, drives) = (looked.volumes.len(), looked.drives.len());
+        let ready = looked.spares.iter().filter(|spare| spare.ready).count();
+        let running = looked.tasks.iter().filter(|task| task.state == TaskState::Running).count();
+        let work = match running {
+            0 => String::new(),
+            _ => format!("; {} in the background", counted(running, "task")),
+        };
+        return format!(
+            "all is well: {}, {}, {} ready{work}",
+            counted(volumes, "volume"),
+            counted(drives, "drive"),
+            counted(ready, "hot spare")
+        );
+    };
+    match wrong - 1 {
+        0 => worst.what.clone(),
+        1 => format!("{}; one more thing needs attention", worst.what),
+        more => format!("{}; {more} more things need attention", worst.what),
+    }
+}
+
+fn volume(looked: &Looked, volume: &VolumeInfo) -> Vec<Finding> {
+    let name = &volume.name;
+    let subject = || format!("volume {name}");
+    let mut findings = Vec::new();
+    // The last reason is the one that says what to do.
+    let why = || volume.reasons.last().cloned().or_else(|| Some(format!("softroc volume show {name}")));
+    match volume.state {
+        VolumeState::Optimal => findings.extend(resync(volume)),
+        VolumeState::Degraded => findings.push(degraded(looked, volume)),
+        VolumeState::Offline => {
+            let what = format!("volume '{name}' is offline: its data cannot be reached");
+            findings.push(finding(WellBeing::Critical, subject(), what, why()));
+        }
+        VolumeState::Missing => {
+            let what = format!("volume '{name}' is missing: none of its drives is there");
+            findings.push(finding(WellBeing::Critical, subject(), what, why()));
+        }
+    }
+    if volume.lost_bytes > 0 {
+        let what = format!(
+            "{} of volume '{name}' are lost: no drive can read them, and hosts get an I/O error there",
+            ByteCount(volume.lost_bytes)
+        );
+        let todo = "restore from a backup what lies there; what is written anew is readable again".to_owned();
+        findings.push(finding(WellBeing::Critical, subject(), what, Some(todo)));
+    }
+    if volume.cache.pinned_bytes > 0 {
+        let what = format!(
+            "{} that hosts wrote to volume '{name}' are in the cache alone, and cannot be written to its drives",
+            ByteCount(volume.cache.pinned_bytes)
+        );
+        findings.push(finding(
+            WellBeing::Critical,
+            subject(),
+            what,
+            Some(format!("softroc volume flush {name}")),
+        ));
+    }
+    if volume.state.serves() {
+        findings.extend(slower(volume));
+    }
+    findings
+}
+
+/// A volume that serves without all of its drives.
+fn degraded(looked: &Looked, volume: &VolumeInfo) -> Finding {
+    let name = &volume.name;
+    let out = volume.drives.iter().filter(|drive| !serves(drive.state)).count();
+    let (status, survives) = match volume.may_lose {
+        0 => (WellBeing::Critical, "the next failure of a drive can take data with it".to_owned()),
+        more => (WellBeing::Warning, format!("{} more may fail", counted(more, "drive"))),
+    };
+    let is_work = |task: &&TaskInfo| {
+        let fills = matches!(task.kind, TaskKind::Rebuild | TaskKind::Relocate | TaskKind::Restore);
+        let of_this = task.volume.as_ref().is_some_and(|of| volume.array_volumes.contains(of));
+        fills && of_this && !task.state.is_over()
+    };
+    let work = looked.tasks.iter().find(is_work);
+    let subject = format!("volume {name}");
+    let lacks = match out {
+        0 => "lacks redundancy on a drive that is filled".to_owned(),
+        out => format!("lacks {} of {}", out, counted(volume.drives.len(), "drive")),
+    };
+    let what = format!("volume '{name}' is degraded: it {lacks}, and {survives}");
+    match work {
+        Some(task) => {
+            let what = format!("{what}; its {}", progress(task));
+            finding(status, subject, what, Some(format!("wait: softroc task follow {}", task.task)))
+        }
+        None => {
+            let todo = volume.reasons.last().cloned();
+            finding(status, subject, what, todo.or_else(|| Some(format!("softroc volume show {name}"))))
+        }
+    }
+}
+
+/// How far a task is: a clause.
+fn progress(task: &TaskInfo) -> String {
+    let state = match task.state {
+        TaskState::Running => "is at".to_owned(),
+        state => format!("is {state} at"),
+    };
+    let left = task.eta_s.map_or_else(String::new, |left| format!(", about {} left", duration(left)));
+    format!("{} {state} {} %{left}", task.kind, task.percent)
+}
+
+/// A time that is left, in seconds.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn resync(volume: &VolumeInfo) -> Option<Finding> {
+    let resync = volume.resync?;
+    let name = &volume.name;
+    let what = format!(
+        "redundancy of volume '{name}' is being made to agree with its data, {} % is done",
+        resync.percent
+    );
+    Some(finding(WellBeing::Ok, format!("volume {name}"), what, None))
+}
+
+/// Where a volume does not do what was wished for when writes are answered.
+fn slower(volume: &VolumeInfo) -> Option<Finding> {
+    let mode = volume.policies.iter().find(|policy| policy.name == "write-mode")?;
+    let name = &volume.name;
+    (mode.configured != mode.current).then(|| {
+        let what = format!(
+            "volume '{name}' is configured for {} and is {}: {}",
+            mode.configured, mode.current, mode.reason
+        );
+        let todo = Some(format!("softroc explain cache --volume {name}"));
+        finding(WellBeing::Warning, format!("volume {name}"), what, todo)
+    })
+}
+
+fn serves(state: DriveState) -> bool {
+    matches!(state, DriveState::Online | DriveState::Rebuilding | DriveState::Filling)
+}
+
+fn drive(drive: &DriveInfo) -> Option<Finding> {
+    let (name, state) = (&drive.name, drive.state);
+    let slot = drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("{volume}:{slot}"));
+    let place = slot.as_ref().map_or_else(String::new, |slot| format!(" (slot {slot})"));
+    let replace = |of: &str| format!("softroc drive replace {of} --with NEW-DRIVE");
+    let todo = match state {
+        DriveState::Online
+        | DriveState::Unused
+        | DriveState::Rebuilding
+        | DriveState::Filling
+        | DriveState::Spare
+        | DriveState::Log => {
+            let warning = drive.health.as_ref()?.warning.as_ref()?;
+            let what = format!("drive {name}{place} {warning}");
+            return Some(finding(WellBeing::Warning, format!("drive {name}"), what, Some(replace(name))));
+        }
+        DriveState::Failed if slot.is_none() => format!(
+            "take it out of the machine and run 'softroc drive forget {name}'; after a repair 'softroc drive clear-failed {name}'"
+        ),
+        DriveState::Failed | DriveState::Missing => replace(slot.as_deref().unwrap_or(name)),
+        DriveState::Offline | DriveState::Stale => format!("softroc drive online {name}"),
+        DriveState::Refused => format!("softroc drive show {name}"),
+    };
+    let what = match &drive.reason {
+        Some(reason) => format!("drive {name}{place} is {state}: {reason}"),
+        None => format!("drive {name}{place} is {state}"),
+    };
+    Some(finding(WellBeing::Warning, format!("drive {name}"), what, Some(todo)))
+}
+
+fn spare(spare: &SpareInfo) -> Option<Finding> {
+    let (name, subject) = (&spare.drive, format!("spare {}", spare.drive));
+    (!spare.ready).then(|| {
+        let why = spare.reason.clone().unwrap_or_else(|| "it does not answer".to_owned());
+        let what = format!("hot spare {name} could not stand in: {why}");
+        finding(WellBeing::Warning, subject, what, Some("softroc spare list".to_owned()))
+    })
+}
+
+/// An array without a spare. Many have none on purpose.
+fn bare(array: &CoverageInfo) -> Option<Finding> {
+    let volumes = array.volumes.join(", ");
+    array.covered_by.is_empty().then(|| {
+        let what = format!("no hot spare covers {volumes}");
+        let todo = Some("softroc spare add DRIVE".to_owned());
+        finding(WellBeing::Ok, format!("volume {}", array.volumes.join(" ")), what, todo)
+    })
+}
+
+fn log_devices(log: &LogInfo) -> Vec<Finding> {
+    let out = log.devices.iter().filter(|device| device.state != LogDeviceState::Online);
+    let told = |device: &crate::interface::LogDeviceInfo| {
+        let why = device.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        let what = format!("log device {} is {}{why}", device.drive, device.state);
+        let todo = Some("softroc log list".to_owned());
+        finding(WellBeing::Warning, format!("drive {}", device.drive), what, todo)
+    };
+    out.map(told).collect()
+}
+
+fn ups(controller: &ControllerInfo) -> Option<Finding> {
+    let ups = controller.ups.as_ref()?;
+    let status = match ups.state {
+        ProtectionState::Optimal | ProtectionState::Charging => return None,
+        ProtectionState::Degraded | ProtectionState::Missing => WellBeing::Warning,
+        ProtectionState::Failed => WellBeing::Critical,
+    };
+    let what = format!("UPS {} is {}: {}", ups.name, ups.state, ups.reason);
+    Some(finding(status, "ups".to_owned(), what, None))
+}
+
+/// What the newest check of each volume found and left as it is.
+fn checks(looked: &Looked) -> Vec<Finding> {
+    let newest = |volume: &VolumeInfo| {
+        let is_of = |task: &&TaskInfo| {
+            matches!(task.kind, TaskKind::Check | TaskKind::Repair)
+                && task.state == TaskState::Done
+                && task.volume.as_ref() == Some(&volume.name)
+        };
+        let task = looked.tasks.iter().filter(is_of).max_by_key(|task| task.task)?;
+        let left = task.found.mismatches;
+        (task.kind == TaskKind::Check && left > 0).then(|| {
+            let name = &volume.name;
+            let what = format!(
+                "the last check of volume '{name}' found {} whose redundancy does not agree with the data",
+                counted(left, "stripe")
+            );
+            let todo = Some(format!("softroc task start check {name} --repair"));
+            finding(WellBeing::Warning, format!("volume {name}"), what, todo)
+        })
+    };
+    looked.volumes.iter().filter_map(newest).collect()
+}
+
+fn alarm(controller: &ControllerInfo) -> Option<Finding> {
+    let because = controller.alarm.because.as_ref()?;
+    let todo = Some("softroc alarm silence".to_owned());
+    Some(finding(WellBeing::Ok, "alarm".to_owned(), format!("the alarm sounds: {because}"), todo))
+}

@@ -1,0 +1,139 @@
+//! The alarm: what begins it, what ends it, and that a restart silences nothing.
+
+mod common;
+
+use common::Bench;
+use controller::{AlarmInfo, AlarmSetting, Command, HealthReport, Reply, Severity, WellBeing};
+
+fn alarm(bench: &mut Bench, command: Command) -> AlarmInfo {
+    match bench.ask(command) {
+        Ok(Reply::Alarm { alarm }) => alarm,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn shown(bench: &mut Bench) -> AlarmInfo {
+    alarm(bench, Command::AlarmShow {})
+}
+
+fn set(bench: &mut Bench, to: AlarmSetting) -> AlarmInfo {
+    alarm(bench, Command::AlarmSet { to })
+}
+
+/// How often an event of that code was reported.
+fn count(bench: &mut Bench, code: &str) -> usize {
+    bench.events().iter().filter(|event| event.code == code).count()
+}
+
+/// A RAID 6 that can lose two drives.
+fn served(seed: u64) -> Bench {
+    let mut bench = Bench::new(seed, 2, 4);
+    bench.boot(&[]);
+    bench.create("data", "raid6", &["a", "b", "c", "d"]);
+    bench.settle("data");
+    bench
+}
+
+fn report(bench: &mut Bench) -> HealthReport {
+    match bench.ask(Command::Health {}) {
+        Ok(Reply::Health { health }) => health,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn fail(bench: &mut Bench, drive: &str) {
+    bench.sim.drive(drive).unwrap().fail_now();
+    bench.write("data", 0, 7, 1 << 20);
+    bench.wait(5);
+}
+
+#[test]
+fn a_drive_that_fails_begins_it_once_until_it_is_silenced() {
+    let mut bench = served(1);
+    assert_eq!(shown(&mut bench), AlarmInfo::default(), "on, and silent");
+    fail(&mut bench, "a");
+    let sounding = shown(&mut bench);
+    assert!(sounding.on && sounding.sounds, "{sounding:?}");
+    let because = |alarm: &AlarmInfo| alarm.because.clone().unwrap_or_default();
+    assert!(because(&sounding).contains("drive a"), "{sounding:?}");
+    assert!(sounding.since_unix_s.is_some());
+    let events = bench.events();
+    let event = events.iter().find(|event| event.code == "alarm.sounds").expect("it tells");
+    assert_eq!(event.severity, Severity::Info, "no channel sends a second message of the same failure");
+    let silent = set(&mut bench, AlarmSetting::Silence);
+    assert_eq!(silent, AlarmInfo::default());
+    assert_eq!(set(&mut bench, AlarmSetting::Silence), silent, "twice is as once");
+    assert_eq!((count(&mut bench, "alarm.sounds"), count(&mut bench, "alarm.silenced")), (1, 1));
+    // Until something else fails.
+    fail(&mut bench, "b");
+    assert!(because(&shown(&mut bench)).contains("drive b"));
+    assert_eq!(count(&mut bench, "alarm.sounds"), 2);
+}
+
+#[test]
+fn what_an_operator_does_to_a_drive_is_no_alarm() {
+    let mut bench = served(2);
+    bench.ask(Command::DriveOffline { drive: "a".into() }).unwrap();
+    bench.wait(5);
+    bench.ask(Command::DriveFail { drive: "b".into() }).unwrap();
+    bench.wait(5);
+    assert!(!shown(&mut bench).sounds);
+}
+
+#[test]
+fn a_restart_silences_nothing_and_off_stays_off() {
+    let mut bench = served(3);
+    fail(&mut bench, "a");
+    let sounding = shown(&mut bench);
+    bench.restart(&[]);
+    let after = shown(&mut bench);
+    assert!(after.sounds && after.because == sounding.because, "{after:?}");
+    let off = set(&mut bench, AlarmSetting::Off);
+    assert!(!off.on && !off.sounds, "{off:?}");
+    assert_eq!(count(&mut bench, "alarm.switched"), 1);
+    bench.power_cycle(&[]);
+    fail(&mut bench, "b");
+    let still = shown(&mut bench);
+    assert!(!still.on && !still.sounds, "{still:?}");
+    assert!(set(&mut bench, AlarmSetting::On).on);
+    // What cannot be read is not off.
+    bench.sim.put_stored("alarm.toml", Some(b"on = maybe".to_vec()));
+    bench.restart(&[]);
+    assert!(shown(&mut bench).on);
+}
+
+#[test]
+fn health_is_one_sentence_and_what_to_do() {
+    let mut bench = served(4);
+    let well = report(&mut bench);
+    assert_eq!(well.status, WellBeing::Ok, "{well:?}");
+    assert_eq!(well.sentence, "all is well: 1 volume, 4 drives, 0 hot spares ready");
+    assert_eq!(well.findings.len(), 1, "no spare is worth knowing: {well:?}");
+    fail(&mut bench, "a");
+    let one = report(&mut bench);
+    assert_eq!(one.status, WellBeing::Warning, "another one may fail: {one:?}");
+    assert!(
+        one.sentence
+            .starts_with("volume 'data' is degraded: it lacks 1 of 4 drives, and 1 drive more may fail"),
+        "{}",
+        one.sentence
+    );
+    let drive = one.findings.iter().find(|finding| finding.subject == "drive a").expect("it is named");
+    assert_eq!(drive.todo.as_deref(), Some("softroc drive replace data:0 --with NEW-DRIVE"));
+    assert!(one.findings.iter().any(|finding| finding.todo.as_deref() == Some("softroc alarm silence")));
+    fail(&mut bench, "b");
+    let two = report(&mut bench);
+    assert_eq!(two.status, WellBeing::Critical);
+    assert!(two.sentence.contains("the next failure of a drive can take data with it"), "{}", two.sentence);
+    bench.sim.drive("c").unwrap().fail_now();
+    bench.try_read("data", 0, 1 << 20).expect_err("three of them are gone");
+    bench.wait(5);
+    let three = report(&mut bench);
+    assert!(
+        three.sentence.starts_with("volume 'data' is offline: its data cannot be reached"),
+        "{}",
+        three.sentence
+    );
+    assert!(three.findings.windows(2).all(|two| two[0].status >= two[1].status), "the worst first");
+    assert!(three.findings.iter().all(|finding| finding.status == WellBeing::Ok || finding.todo.is_some()));
+}

@@ -1,0 +1,105 @@
+//! The whole of a terminal, for as long as something is shown on it; it is as it was afterwards.
+
+use crate::failure::{Failure, Outcome};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+};
+use std::io::{IsTerminal, Write, stdin, stdout};
+use std::time::{Duration, Instant};
+
+/// Another page of the terminal, without a cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+/// The page that was there, with its cursor.
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// See the [module](self).
+pub struct Screen {
+    before: Termios,
+}
+
+impl Screen {
+    /// Takes the terminal; `None`: standard input or output is none.
+    ///
+    /// # Errors
+    /// When it cannot be set as it has to be.
+    pub fn take() -> Outcome<Option<Screen>> {
+        if !stdin().is_terminal() || !stdout().is_terminal() {
+            return Ok(None);
+        }
+        let before = tcgetattr(stdin()).map_err(failed)?;
+        let mut keys = before.clone();
+        // Keys come as they are pressed, and are not shown. Ctrl-C stays a signal.
+        keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        keys.special_codes[SpecialCodeIndex::VMIN] = 0;
+        keys.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(stdin(), OptionalActions::Now, &keys).map_err(failed)?;
+        let screen = Screen { before };
+        write(ENTER)?;
+        Ok(Some(screen))
+    }
+
+    /// Shows a text: as much of it as there is room for.
+    pub fn show(&self, text: &str) -> Outcome {
+        let (rows, columns) = size();
+        let mut page = String::from("\x1b[H");
+        for line in text.lines().take(rows) {
+            page.extend(line.chars().take(columns));
+            page.push_str("\x1b[K\r\n");
+        }
+        // The last line end would move the page up.
+        page.truncate(page.len().saturating_sub(2));
+        page.push_str("\x1b[J");
+        write(&page)
+    }
+
+    /// Waits so long, or until a key is pressed that ends it: whether one was.
+    pub fn wait_for_end(&self, time: Duration, is_over: impl Fn() -> bool) -> Outcome<bool> {
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || is_over() {
+                return Ok(false);
+            }
+            let left = Timespec::try_from(left.min(Duration::from_millis(200))).map_err(failed)?;
+            let input = stdin();
+            match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&left)) {
+                Ok(0) | Err(Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            let mut keys = [0; 16];
+            let read = rustix::io::read(&input, &mut keys).map_err(failed)?;
+            // A terminal that is gone has nothing to read, for ever.
+            if read == 0 || keys[..read].iter().any(|key| matches!(key, b'q' | b'Q' | 3 | 4)) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no care.
+        let _ = write(LEAVE);
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// Rows and columns.
+fn size() -> (usize, usize) {
+    match tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
+        _ => (24, 80),
+    }
+}
+
+fn write(text: &str) -> Outcome {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::failed(format!("cannot use the terminal: {error}; 'softroc top | cat' shows plain lines"))
+}
