@@ -6,9 +6,9 @@ use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
 use array::{Choices, assemble};
-use engine::{ReadTerms, StreamSharing, Volume};
+use engine::{Marks, ReadTerms, StreamSharing, Volume};
 use env::Env;
-use models::{ControllerSpec, Prepared, Server, ServerSpec};
+use models::{ControllerSpec, HostSpec, Prepared, Server, ServerSpec};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -56,23 +56,45 @@ impl Observer for Watch {
     }
 }
 
-/// Puts the load on until the cache has as much as it destages for room, or has no more than it had: a cache that fills up
-/// while it is measured shows its memory, not the drives.
+/// The writes of a load alone; `None`: it writes nothing.
+///
+/// # Errors
+/// None that a load could cause from which something was left out.
+fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
+    let mut load = profile.load().clone();
+    for component in &mut load.components {
+        component.kinds.retain(|kind| kind.read_percent < 100.0);
+        component.kinds.iter_mut().for_each(|kind| kind.read_percent = 0.0);
+    }
+    load.components.retain(|component| !component.kinds.is_empty());
+    match load.components.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Profile::new(profile.name(), load)?)),
+    }
+}
+
+/// Writes until the cache has as much as it destages for room, or has no more than it had: a cache that fills up while it is
+/// measured shows its memory, not the drives.
 ///
 /// # Errors
 /// When the run cannot end.
 async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<()> {
-    /// How many times the load is put on at the most.
-    const MOST_ROUNDS: usize = 200;
+    /// How many times the writes are put on at the most.
+    const MOST_ROUNDS: usize = 2_000;
+    let [profile] = &settings.profiles[..] else { return Ok(()) };
+    let Some(profile) = writes_of(profile)? else { return Ok(()) };
     let filling = Settings {
+        profiles: vec![profile],
         outstanding: Ladder::new(vec![settings.outstanding.highest()])?,
-        runtime: Duration::from_secs(20),
+        runtime: Duration::from_millis(500),
         ramp: Duration::ZERO,
         ..settings.clone()
     };
     let mut before = ByteCount::ZERO;
-    for _ in 0..MOST_ROUNDS {
-        let measured = Bench::new(filling.clone()).run(env, target).await?;
+    for round in 0..MOST_ROUNDS {
+        // Others of the same seed would write the same blocks once more.
+        let seed = settings.seed.map(|seed| seed + (round as u64 + 1) * 1_000_003);
+        let measured = Bench::new(Settings { seed, ..filling.clone() }).run(env, target).await?;
         if let Ending::Cancelled(sentence) | Ending::Failed(sentence) = measured.ending {
             return Err(Error::failed(sentence));
         }
@@ -105,17 +127,20 @@ fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64)
     })
 }
 
-/// The read-ahead of an onboard controller: its driver reads on behind a stream, into the host's memory. What such a driver keeps at most
-/// is assumed.
-fn reads(controller: &ControllerSpec) -> (ReadTerms, ByteCount) {
-    const KEPT: ByteCount = ByteCount(16 << 20);
-    match controller.reads_ahead_kib {
-        0 => (ReadTerms::default(), ByteCount::ZERO),
-        kib => {
-            let most_ahead = Some(ByteCount(kib << 10));
-            (ReadTerms { read_ahead: true, cached: false, most_ahead }, KEPT)
-        }
-    }
+/// What the engine does with reads, as the controller does.
+fn reads(configuration: &Configuration) -> ReadTerms {
+    let ahead = configuration.controller.reads_ahead_kib;
+    let most_ahead = (ahead > 0).then_some(ByteCount(ahead << 10));
+    ReadTerms { read_ahead: ahead > 0, cached: configuration.modes.cached, most_ahead }
+}
+
+/// Between which marks the engine keeps what is dirty, as the controller does.
+fn marks(controller: &ControllerSpec) -> Marks {
+    let spec = controller.cache.as_ref().map(|cache| &cache.spec);
+    let percent = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let marks =
+        spec.and_then(|spec| Marks::new(percent(spec.low_mark_percent), percent(spec.high_mark_percent)));
+    marks.unwrap_or_default()
 }
 
 /// One profile on one seed: a row for each number of outstanding I/Os.
@@ -138,6 +163,8 @@ fn run_once(
         drive_cache: configuration.drive_cache,
         shares: method.shares,
         prepared: Prepared { random_percent: method.random_percent(profile, volume) },
+        host: HostSpec { io_ns: method.host_io_ns, cores: runs.workers.into() },
+        fast_path: configuration.fast_path(),
     };
     let settings = settings(method, runs, profile, seed)?;
     let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
@@ -154,8 +181,9 @@ fn run_once(
         WriteHole::Journal { log } if log.is_empty() => array::WriteHole::OnMembers,
         WriteHole::Journal { .. } => array::WriteHole::OnDevices(server.log()),
     };
-    let (reads, read_room) = reads(&configuration.controller);
-    let choices = Choices { streams, write_back, write_hole, reads, read_room };
+    let (reads, read_room) = (reads(configuration), configuration.read_room());
+    let marks = marks(&configuration.controller);
+    let choices = Choices { streams, write_back, marks, write_hole, reads, read_room };
     let measured = sim.run(async move {
         let volume = assemble(&env, &shape, strip, server.drives(), choices).await?;
         let cached = volume.volume().clone();

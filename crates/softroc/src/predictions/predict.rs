@@ -18,6 +18,8 @@ impl From<MethodName> for predict::MethodName {
             MethodName::Fujitsu2013 => predict::MethodName::Fujitsu2013,
             MethodName::Fujitsu2016 => predict::MethodName::Fujitsu2016,
             MethodName::Sx940 => predict::MethodName::Sx940,
+            MethodName::Intel2014 => predict::MethodName::Intel2014,
+            MethodName::Reviews => predict::MethodName::Reviews,
         }
     }
 }
