@@ -87,6 +87,7 @@ pub(crate) struct Core {
     host: Link,
     read_path: Resource,
     write_path: Resource,
+    data_path: Resource,
     /// The lanes of the ports, where more drives than ports share them (an expander).
     lanes: Option<(Pool, Pool)>,
 }
@@ -108,7 +109,8 @@ impl Core {
         };
         let ready = ready + self.controller.write_latency_ns;
         let here = self.host.down().book(ready, self.host.duration_ns(written));
-        narrower(&self.write_path, self.controller.write_path_mib_s, here, written)
+        let here = narrower(&self.write_path, self.controller.write_path_mib_s, here, written);
+        narrower(&self.data_path, self.controller.data_path_mib_s, here, written)
     }
 
     /// A host command is answered, with its data if it read: when the host has it.
@@ -119,6 +121,7 @@ impl Core {
             let duration = self.host.duration_ns(read);
             at = self.host.up().book(at.saturating_sub(duration), duration).max(at);
             at = narrower(&self.read_path, self.controller.read_path_mib_s, at, read);
+            at = narrower(&self.data_path, self.controller.data_path_mib_s, at, read);
         }
         at
     }
@@ -230,6 +233,7 @@ impl Server {
             host: Link::new(controller.host_link.map_or(u64::MAX, |link| link.bytes_per_s(shares)), false),
             read_path: Resource::default(),
             write_path: Resource::default(),
+            data_path: Resource::default(),
             lanes: shared.then(|| (Pool::new(controller.ports), Pool::new(controller.ports))),
             controller,
         });
@@ -289,6 +293,9 @@ impl Server {
         }
         if core.controller.write_path_mib_s > 0 {
             add("controller data path down", core.write_path.busy_ns(now_ns));
+        }
+        if core.controller.data_path_mib_s > 0 {
+            add("controller data path", core.data_path.busy_ns(now_ns));
         }
         if core.controller.xor_ps_per_byte > 0 {
             add("controller parity", core.parity.busy_ns(now_ns));

@@ -80,17 +80,19 @@ fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
 /// When the run cannot end.
 async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<()> {
     /// How many times the writes are put on at the most.
-    const MOST_ROUNDS: usize = 2_000;
+    const MOST_ROUNDS: usize = 40_000;
+    /// How many of them may bring nothing.
+    const MOST_IN_VAIN: u32 = 20;
     let [profile] = &settings.profiles[..] else { return Ok(()) };
     let Some(profile) = writes_of(profile)? else { return Ok(()) };
     let filling = Settings {
         profiles: vec![profile],
         outstanding: Ladder::new(vec![settings.outstanding.highest()])?,
-        runtime: Duration::from_millis(500),
+        runtime: Duration::from_millis(10),
         ramp: Duration::ZERO,
         ..settings.clone()
     };
-    let mut before = ByteCount::ZERO;
+    let (mut most, mut in_vain) = (ByteCount::ZERO, 0);
     for round in 0..MOST_ROUNDS {
         // Others of the same seed would write the same blocks once more.
         let seed = settings.seed.map(|seed| seed + (round as u64 + 1) * 1_000_003);
@@ -99,10 +101,11 @@ async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Sett
             return Err(Error::failed(sentence));
         }
         let dirty = volume.cache_counters().dirty;
-        if dirty <= before || volume.is_destaging_for_room() {
+        in_vain = if dirty > most { 0 } else { in_vain + 1 };
+        if in_vain == MOST_IN_VAIN || volume.is_destaging_for_room() {
             break;
         }
-        before = dirty;
+        most = most.max(dirty);
     }
     Ok(())
 }

@@ -156,6 +156,8 @@ pub struct ControllerSpec {
     pub read_path_mib_s: u64,
     /// What it carries from the host, in MiB per second; 0: more than its links.
     pub write_path_mib_s: u64,
+    /// What it carries both ways together, in MiB per second; 0: as much as each way by itself.
+    pub data_path_mib_s: u64,
     /// What it, or its driver, reads on behind a stream of reads at most, in KiB; 0: it has no such mode, or it is off.
     pub reads_ahead_kib: u64,
     /// Whether the halves of a mirror share a deep stream in long runs, not request by request.

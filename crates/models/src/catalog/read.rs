@@ -135,6 +135,12 @@ pub const COMMON_KEYS: &[Key] = &[
         meaning: "What it carries from the host, in MiB per second; 0: more than its links.",
     },
     Key {
+        name: "data_path_mib_s",
+        least: 0,
+        most: 1_000_000,
+        meaning: "What it carries both ways together, in MiB per second; 0: as much as each way by itself.",
+    },
+    Key {
         name: "reads_ahead_kib",
         least: 0,
         most: 65_536,
@@ -374,6 +380,7 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         most_outstanding: take("most_outstanding")?,
         read_path_mib_s: take("read_path_mib_s")?,
         write_path_mib_s: take("write_path_mib_s")?,
+        data_path_mib_s: take("data_path_mib_s")?,
         reads_ahead_kib: take("reads_ahead_kib")?,
         mirror_runs: take("mirror_runs")? == 1,
         cache: cache(file, form, values, cache_mib)?,
