@@ -73,6 +73,13 @@ impl FastPath {
     }
 }
 
+/// Lanes of a wide port: they carry what all drives together want, and none of them waits for a drive that is busy.
+struct Lanes {
+    count: u64,
+    down: Resource,
+    up: Resource,
+}
+
 /// The controller's inside: what its ports share.
 pub(crate) struct Core {
     pub sim: SimHandle,
@@ -89,7 +96,9 @@ pub(crate) struct Core {
     write_path: Resource,
     data_path: Resource,
     /// The lanes of the ports, where more drives than ports share them (an expander).
-    lanes: Option<(Pool, Pool)>,
+    lanes: Option<Lanes>,
+    /// Whether what is read waits in the memory of a cache before it goes to the host.
+    reads_wait: bool,
 }
 
 impl Core {
@@ -118,8 +127,10 @@ impl Core {
         let mut at = now_ns + self.host_latency_ns() / 2;
         if read > 0 {
             // What comes from the drives goes on to the host while it comes.
+            // Not so what was in the controller's memory before.
             let duration = self.host.duration_ns(read);
-            at = self.host.up().book(at.saturating_sub(duration), duration).max(at);
+            let begins = if self.reads_wait { at } else { at.saturating_sub(duration) };
+            at = self.host.up().book(begins, duration).max(at);
             at = narrower(&self.read_path, self.controller.read_path_mib_s, at, read);
             at = narrower(&self.data_path, self.controller.data_path_mib_s, at, read);
         }
@@ -142,25 +153,22 @@ impl Core {
 
     /// Data go to a drive: when they are there.
     pub fn carry_down(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
-        self.carry(link, link.down(), self.lanes.as_ref().map(|(down, _)| down), now_ns, bytes)
+        self.carry(link, link.down(), self.lanes.as_ref().map(|lanes| &lanes.down), now_ns, bytes)
     }
 
     /// Data come from a drive: when they are here.
     pub fn carry_up(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
-        self.carry(link, link.up(), self.lanes.as_ref().map(|(_, up)| up), now_ns, bytes)
+        self.carry(link, link.up(), self.lanes.as_ref().map(|lanes| &lanes.up), now_ns, bytes)
     }
 
-    /// A connection holds the drive's link and one lane of the ports at the same time.
-    fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Pool>, now_ns: u64, bytes: u64) -> u64 {
+    /// A connection takes the drive's link for its time, and as much of what all lanes carry.
+    fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Resource>, now_ns: u64, bytes: u64) -> u64 {
         let duration = link.duration_ns(bytes);
+        let carried = way.book(now_ns, duration);
+        let count = self.lanes.as_ref().map_or(1, |lanes| lanes.count);
         match lanes.filter(|_| !link.is_apart()) {
-            None => way.book(now_ns, duration),
-            Some(lanes) => {
-                let lane = lanes.next();
-                let begins = now_ns.max(way.free_at_ns()).max(lane.free_at_ns());
-                lane.book(begins, duration);
-                way.book(begins, duration)
-            }
+            None => carried,
+            Some(lanes) => lanes.book(now_ns, duration / count).max(carried),
         }
     }
 
@@ -234,7 +242,12 @@ impl Server {
             read_path: Resource::default(),
             write_path: Resource::default(),
             data_path: Resource::default(),
-            lanes: shared.then(|| (Pool::new(controller.ports), Pool::new(controller.ports))),
+            lanes: shared.then(|| Lanes {
+                count: controller.ports.max(1),
+                down: Resource::default(),
+                up: Resource::default(),
+            }),
+            reads_wait: controller.cache.is_some() && controller.reads_ahead_kib > 0,
             controller,
         });
         let charged = Rc::downgrade(&core);
@@ -303,9 +316,9 @@ impl Server {
         if core.controller.cache.is_some() {
             add("controller memory", core.memory.busy_ns(now_ns));
         }
-        if let Some((down, up)) = &core.lanes {
-            add("port lanes down", down.busy_ns(now_ns));
-            add("port lanes up", up.busy_ns(now_ns));
+        if let Some(lanes) = &core.lanes {
+            add("port lanes down", lanes.down.busy_ns(now_ns));
+            add("port lanes up", lanes.up.busy_ns(now_ns));
         }
         let (members, log) = self.ports.split_at(self.members);
         for (ports, of_the) in [(members, ""), (log, "log ")] {

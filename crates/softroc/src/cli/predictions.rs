@@ -38,8 +38,18 @@ pub enum Switch {
 #[derive(Args, Debug)]
 pub struct Predict {
     /// The controller: an alias or a product name from 'softroc catalog list', or direct for a single drive.
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "compare",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub controller: String,
+
+    /// Two controllers, in place of --controller: the same drives under the same load behind each, side by side.
+    #[arg(long, value_names = ["NAME", "NAME"], num_args = 2, conflicts_with = "controller")]
+    pub compare: Vec<String>,
 
     /// The drives, such as 8xSAS-6G-HDD; several kinds are joined by +.
     #[arg(long, value_name = "SPEC")]
