@@ -238,32 +238,41 @@ impl Host {
             Err(error) if error.kind == controller::ErrorKind::WrongState => {}
             // A drive that did not answer in time answers now: whether it serves rightly is judged next.
             Ok(_) => return Ok(()),
-            Err(error) => return self.judge_failed_start(error),
+            Err(error) => return self.judge_failed_start(error).await,
         }
         let shown = self.show().await?;
         if !shown.state.serves() && log_devices::waits(self, &shown)? {
             return Ok(()); // It is looked at again.
         }
-        let known_out = out_of(&shown);
+        let known_out = out_of(&shown).minus(&rebuilt(&shown));
         if let Err(error) = self.ask(start(true)).await {
-            return self.judge_failed_start(error);
+            return self.judge_failed_start(error).await;
         }
         scene.did(Deed::OperatorAccepts);
-        let out = out_of(&self.show().await?);
-        // The word is about drives that the operator knew to be out. One that went out while it was carried out may or may not be
-        // meant, as the controller may have taken it before or after that: a host may be told that its blocks cannot be computed (a
-        // known limit of forced parity), and where it is meant, they may read as anything.
-        scene.forced.set(out.intersection(&known_out));
+        let shown = self.show().await?;
+        let out = out_of(&shown);
+        // The word is about drives that the operator knew to be out. One that went out while it was carried out (a drive that was
+        // being rebuilt too) may or may not be meant, as the controller may have taken it before or after that: a host may be told
+        // that its blocks cannot be computed (a known limit of forced parity), and where it is meant, they may read as anything.
+        scene.forced.set(out.intersection(&known_out.union(&rebuilt(&shown))));
         let given_up = scene.force(&out);
         scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
         Ok(())
     }
 
     /// A start failed otherwise than for want of a word. It may, if a drive fails in the middle that the volume cannot do without:
-    /// nobody serves a volume whose start could not be recorded there. It is looked at again then.
-    fn judge_failed_start(&self, error: controller::Error) -> Result<()> {
+    /// nobody serves a volume whose start could not be recorded there. It may also have lost its log in the middle, and wait for
+    /// that. It is looked at again then.
+    async fn judge_failed_start(&self, error: controller::Error) -> Result<()> {
         if error.kind == controller::ErrorKind::Failed && self.scene.may_fail() {
             self.scene.tell(|| format!("a start failed: {error}"));
+            return Ok(());
+        }
+        let shown = self.show().await?;
+        if error.kind == controller::ErrorKind::WrongState
+            && !shown.state.serves()
+            && log_devices::waits(self, &shown)?
+        {
             return Ok(());
         }
         Error::wrong_state(format!("a start that needs a word ends as: {error}"))
@@ -392,6 +401,12 @@ pub(crate) fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
         scene.tell(|| format!("{} bytes are called lost", volume.lost_bytes));
     }
     Ok(())
+}
+
+/// The drives that are being rebuilt: they serve where they are current already.
+fn rebuilt(volume: &VolumeInfo) -> DriveSet {
+    let rebuilt = volume.drives.iter().enumerate().filter(|(_, drive)| drive.state == DriveState::Rebuilding);
+    rebuilt.map(|(slot, _)| DriveIndex(slot as u16)).collect()
 }
 
 pub(crate) fn out_of(volume: &VolumeInfo) -> DriveSet {

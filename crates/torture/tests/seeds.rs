@@ -147,7 +147,9 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
 /// the log still that the journal had left. 23916: the cache wrote what it had when a drive went out, before redundancy agreed
 /// (scene/tests.rs). 27206: a log that was not removed to the end was taken up again by one of its devices, and the other one was not known.
 /// 61258: what a log had promised alone was thought to be on the drives, and not to go there with what came beside it, as a whole stripe. 61315, with
-/// read-ahead: a flush was answered past a record that waited for room, and was older (engine/tests/data_log.rs).
+/// read-ahead: a flush was answered past a record that waited for room, and was older (engine/tests/data_log.rs). 50705: an operator's word was
+/// taken for one about a drive that was being rebuilt. 65008: a start that had the operator's word lost its log in the middle, and was
+/// not looked at again.
 #[test]
 fn seeds_that_failed_with_a_cache_pass() {
     let options = Options { write_back: true, reads: Reads::Never, ..Options::default() };
@@ -155,7 +157,11 @@ fn seeds_that_failed_with_a_cache_pass() {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
     let options = Options { reads: Reads::Drawn, ..options };
-    assert_fine(&run_all(61315..61316, &options, Times::Once, 1, |_, _| true));
+    for seed in [50705, 61315] {
+        assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
+    }
+    let options = Options { log: Log::Always, ..options };
+    assert_fine(&run_all(65008..65009, &options, Times::Once, 1, |_, _| true));
 }
 
 /// Seeds that were kept say the same with and without a log.
