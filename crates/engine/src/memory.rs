@@ -262,3 +262,17 @@ impl CacheCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuller_it_is_between_its_marks_the_more_is_destaged() {
+        let marks = Marks::new(60, 80).expect("marks");
+        let depths: Vec<usize> = [0, 60, 65, 70, 80, 100].map(|fill| marks.depth(100, fill)).into();
+        assert_eq!(depths, [1, 1, 25, 50, 100, 100]);
+        assert!(!marks.are_passed(60) && marks.are_passed(61));
+        assert!(Marks::new(50, 50).is_none() && Marks::new(50, 100).is_none());
+    }
+}
