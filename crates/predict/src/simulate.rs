@@ -73,8 +73,9 @@ fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
     }
 }
 
-/// Writes until the cache has as much as it destages for room, or has no more than it had: a cache that fills up while it is
-/// measured shows its memory, not the drives.
+/// Writes until the cache has what it will have under the load: a cache that fills up while it is measured shows its memory, not
+/// the drives. Where hosts read as well, what they write waits for that, and the cache stays where it destages for room. Where
+/// they only write, it gets as much as it takes, which may be all of it.
 ///
 /// # Errors
 /// When the run cannot end.
@@ -84,6 +85,8 @@ async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Sett
     /// How many of them may bring nothing.
     const MOST_IN_VAIN: u32 = 20;
     let [profile] = &settings.profiles[..] else { return Ok(()) };
+    let reads =
+        profile.load().components.iter().flat_map(|one| &one.kinds).any(|kind| kind.read_percent > 0.0);
     let Some(profile) = writes_of(profile)? else { return Ok(()) };
     let filling = Settings {
         profiles: vec![profile],
@@ -102,7 +105,7 @@ async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Sett
         }
         let dirty = volume.cache_counters().dirty;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };
-        if in_vain == MOST_IN_VAIN || volume.is_destaging_for_room() {
+        if in_vain == MOST_IN_VAIN || reads && volume.is_destaging_for_room() {
             break;
         }
         most = most.max(dirty);

@@ -14,6 +14,7 @@ fn set(policies: &[&str]) -> Policies {
             "read-ahead" | "no-read-ahead" => all.read_mode = named,
             "write-back" | "write-through" | "always-write-back" => all.write_mode = named,
             "direct" | "cached" => all.cache_mode = named,
+            "drives-on" => all.drive_cache = Some(true),
             preset => (all.preset, all.drive_cache) = (Some(preset.to_owned()), None),
         }
     }
@@ -84,7 +85,7 @@ fn the_fast_path_is_for_commands_of_one_drive() {
     let rate = |level, policies: &[&str], profile| {
         rate("LSI2208-1G-3.0", "24xSAS-6G-SSD", level, policies, (profile, "256", 30))
     };
-    let (fast, usual) = (&["fast-path"][..], &["write-through", "no-read-ahead"][..]);
+    let (fast, usual) = (&["fast-path"][..], &["write-through", "no-read-ahead", "drives-on"][..]);
     // One worker gets no more than a core of the host can do, which is 250,000 here.
     let reads =
         (rate(Level::Raid5, fast, "random,100%read,4K"), rate(Level::Raid5, usual, "random,100%read,4K"));
