@@ -73,37 +73,60 @@ fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
     }
 }
 
-/// Writes until the cache has what it will have under the load: a cache that fills up while it is measured shows its memory, not
-/// the drives. Where hosts read as well, what they write waits for that, and the cache stays where it destages for room. Where
-/// they only write, it gets as much as it takes, which may be all of it.
+/// Puts a load on for a while; how much is dirty then.
 ///
 /// # Errors
 /// When the run cannot end.
-async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<()> {
+async fn dirtied(env: &Env, target: &Target, volume: &Volume, settings: Settings) -> Result<ByteCount> {
+    let measured = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).run(env, target).await?;
+    match measured.ending {
+        Ending::Complete => Ok(volume.cache_counters().dirty),
+        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
+    }
+}
+
+/// Whether more and more is dirty under a load, even when what is old is destaged for its age.
+///
+/// # Errors
+/// As [`dirtied`].
+async fn grows(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<bool> {
+    let for_some = |seconds| Settings { runtime: Duration::from_secs(seconds), ..settings.clone() };
+    let before = dirtied(env, target, volume, for_some(6)).await?;
+    let after = dirtied(env, target, volume, for_some(1)).await?;
+    Ok(after.0 > before.0 + before.0 / 50)
+}
+
+/// Brings the cache to what it will have under the load: one that fills up while it is measured shows its memory, not the drives.
+/// Where what is old goes as fast as hosts write, that is what they wrote in a few seconds, which disks need to be asked for. Else
+/// writes alone fill it: to where it destages for room if hosts read as well, which has them write less; otherwise with as much as it
+/// takes, which may be all of it.
+///
+/// # Errors
+/// When the run cannot end.
+async fn fill_cache(
+    env: &Env,
+    target: &Target,
+    volume: &Volume,
+    settings: &Settings,
+    rotates: bool,
+) -> Result<()> {
     /// How many times the writes are put on at the most.
-    const MOST_ROUNDS: usize = 40_000;
+    const MOST_ROUNDS: u64 = 40_000;
     /// How many of them may bring nothing.
     const MOST_IN_VAIN: u32 = 20;
     let [profile] = &settings.profiles[..] else { return Ok(()) };
-    let reads =
-        profile.load().components.iter().flat_map(|one| &one.kinds).any(|kind| kind.read_percent > 0.0);
-    let Some(profile) = writes_of(profile)? else { return Ok(()) };
-    let filling = Settings {
-        profiles: vec![profile],
-        outstanding: Ladder::new(vec![settings.outstanding.highest()])?,
-        runtime: Duration::from_millis(10),
-        ramp: Duration::ZERO,
-        ..settings.clone()
-    };
+    let Some(writes) = writes_of(profile)? else { return Ok(()) };
+    let reads = profile.reads();
+    if reads && rotates && !grows(env, target, volume, settings).await? {
+        return Ok(());
+    }
+    let runtime = Duration::from_millis(10);
+    let filling = Settings { profiles: vec![writes], runtime, ..settings.clone() };
     let (mut most, mut in_vain) = (ByteCount::ZERO, 0);
-    for round in 0..MOST_ROUNDS {
+    for round in 1..=MOST_ROUNDS {
         // Others of the same seed would write the same blocks once more.
-        let seed = settings.seed.map(|seed| seed + (round as u64 + 1) * 1_000_003);
-        let measured = Bench::new(Settings { seed, ..filling.clone() }).run(env, target).await?;
-        if let Ending::Cancelled(sentence) | Ending::Failed(sentence) = measured.ending {
-            return Err(Error::failed(sentence));
-        }
-        let dirty = volume.cache_counters().dirty;
+        let seed = settings.seed.map(|seed| seed + round * 1_000_003);
+        let dirty = dirtied(env, target, volume, Settings { seed, ..filling.clone() }).await?;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };
         if in_vain == MOST_IN_VAIN || reads && volume.is_destaging_for_room() {
             break;
@@ -181,7 +204,7 @@ fn run_once(
         false => StreamSharing::Requests,
     };
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
-    let write_back = configuration.write_back;
+    let (write_back, rotates) = (configuration.write_back, configuration.rotates());
     let write_hole = match &configuration.write_hole {
         WriteHole::Resync => array::WriteHole::Resync,
         WriteHole::Journal { log } if log.is_empty() => array::WriteHole::OnMembers,
@@ -195,7 +218,7 @@ fn run_once(
         let cached = volume.volume().clone();
         let target = Target::attached(name, server.host_port(&env, volume));
         if write_back.is_some() {
-            fill_cache(&env, &target, &cached, &settings).await?;
+            fill_cache(&env, &target, &cached, &settings, rotates).await?;
         }
         let watch = Rc::new(Watch {
             env: env.clone(),
@@ -218,6 +241,29 @@ fn run_once(
     }
 }
 
+/// One profile on one seed. What a cache holds depends on how much is outstanding: each number gets a server of its own, if there
+/// is one.
+///
+/// # Errors
+/// As [`run_once`].
+fn run_all(
+    configuration: &Configuration,
+    method: &MeasuringMethod,
+    runs: &Runs,
+    profile: &Profile,
+    seed: u64,
+) -> Result<Vec<Row>> {
+    if configuration.write_back.is_none() || !profile.writes() {
+        return run_once(configuration, method, runs, profile, seed);
+    }
+    let mut rows = Vec::new();
+    for outstanding in profile.rungs(&method.ladder) {
+        let method = MeasuringMethod { ladder: Ladder::new(vec![outstanding])?, ..method.clone() };
+        rows.extend(run_once(configuration, &method, runs, profile, seed)?);
+    }
+    Ok(rows)
+}
+
 /// One profile on several seeds: rows of means, with the intervals that the spread between the seeds gives. `ran` is
 /// called after each.
 ///
@@ -232,7 +278,7 @@ pub fn simulate(
 ) -> Result<Vec<Row>> {
     let seeds: Vec<u64> = (runs.seed..runs.seed + runs.seeds).collect();
     let each = parallel::each(&seeds, |seed| {
-        let rows = run_once(configuration, method, runs, profile, *seed);
+        let rows = run_all(configuration, method, runs, profile, *seed);
         ran();
         rows
     });
