@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storagebench::{
-    Bench, Ending, Interval95, Ladder, Latency, Observer, Profile, Row, Settings, Snapshot, Split,
+    Access, Bench, Ending, Interval95, Ladder, Latency, Observer, Profile, Row, Settings, Snapshot, Split,
     Surroundings, Target, student_t_95,
 };
 use units::ByteCount;
@@ -112,15 +112,17 @@ async fn fill_cache(
 ) -> Result<()> {
     /// How many times the writes are put on at the most.
     const MOST_ROUNDS: u64 = 40_000;
-    /// How many of them may bring nothing.
-    const MOST_IN_VAIN: u32 = 20;
     let [profile] = &settings.profiles[..] else { return Ok(()) };
     let Some(writes) = writes_of(profile)? else { return Ok(()) };
     let reads = profile.reads();
     if reads && rotates && !grows(env, target, volume, settings).await? {
         return Ok(());
     }
-    let runtime = Duration::from_millis(10);
+    // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
+    let (runtime, most_in_vain) = match profile.access() {
+        Access::Sequential => (Duration::from_secs(1), 1),
+        _ => (Duration::from_millis(10), 20),
+    };
     let filling = Settings { profiles: vec![writes], runtime, ..settings.clone() };
     let (mut most, mut in_vain) = (ByteCount::ZERO, 0);
     for round in 1..=MOST_ROUNDS {
@@ -128,7 +130,7 @@ async fn fill_cache(
         let seed = settings.seed.map(|seed| seed + round * 1_000_003);
         let dirty = dirtied(env, target, volume, Settings { seed, ..filling.clone() }).await?;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };
-        if in_vain == MOST_IN_VAIN || reads && volume.is_destaging_for_room() {
+        if in_vain == most_in_vain || reads && volume.is_destaging_for_room() {
             break;
         }
         most = most.max(dirty);
