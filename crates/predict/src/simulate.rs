@@ -123,7 +123,8 @@ async fn fill_cache(
         Access::Sequential => (Duration::from_secs(1), 1),
         _ => (Duration::from_millis(10), 20),
     };
-    let filling = Settings { profiles: vec![writes], runtime, ..settings.clone() };
+    let outstanding = Ladder::new(vec![settings.outstanding.highest()])?;
+    let filling = Settings { profiles: vec![writes], runtime, outstanding, ..settings.clone() };
     let (mut most, mut in_vain) = (ByteCount::ZERO, 0);
     for round in 1..=MOST_ROUNDS {
         // Others of the same seed would write the same blocks once more.
@@ -243,8 +244,8 @@ fn run_once(
     }
 }
 
-/// One profile on one seed. What a cache holds depends on how much is outstanding: each number gets a server of its own, if there
-/// is one.
+/// One profile on one seed. What a cache holds of random writes depends on how much is outstanding: each number gets a server of
+/// its own. Streams go through it.
 ///
 /// # Errors
 /// As [`run_once`].
@@ -255,7 +256,8 @@ fn run_all(
     profile: &Profile,
     seed: u64,
 ) -> Result<Vec<Row>> {
-    if configuration.write_back.is_none() || !profile.writes() {
+    let is_stream = profile.access() == Access::Sequential;
+    if configuration.write_back.is_none() || !profile.writes() || is_stream {
         return run_once(configuration, method, runs, profile, seed);
     }
     let mut rows = Vec::new();

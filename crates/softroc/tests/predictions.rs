@@ -84,6 +84,6 @@ fn two_controllers_are_compared_side_by_side() {
     let row = shown.lines().find(|line| line.contains("database")).expect("a row");
     let numbers: Vec<f64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!((numbers[2] / numbers[1] - numbers[3]).abs() < 0.01, "{row}");
-    let refused = softroc(&[&arguments[..], &short[..], &["--json"][..]].concat()).refused();
+    let refused = softroc(&[&arguments[..], &short[..], &["--csv", "-"][..]].concat()).refused();
     assert!(refused.contains("--controller"), "{refused}");
 }
