@@ -91,6 +91,33 @@ fn written(controller: &ControllerSpec) -> ByteCount {
     ByteCount((controller.cache_mib << 20) / 4 * 3)
 }
 
+/// How much a cache may have of the volume: SoftROC's own, or the controller's.
+fn write_back(controller: &ControllerSpec, policies: &Policies, modes: Modes) -> Result<Option<ByteCount>> {
+    match (policies.write_back, &controller.cache) {
+        (Some(_), Some(_)) => Err(Error::refused(format!(
+            "{} has a cache of its own; leave --cache out, or choose the controller HBA",
+            short(controller)
+        ))),
+        (Some(size), None) if size < LEAST_CACHE => {
+            Err(Error::refused(format!("a cache has {LEAST_CACHE} at least; give it with --cache")))
+        }
+        (Some(size), None) => Ok(Some(size)),
+        (None, _) => Ok(modes.write_back.then(|| written(controller))),
+    }
+}
+
+/// Whether the controller makes one RAID 10 of that many drives.
+fn is_not_too_wide(controller: &ControllerSpec, name: &str, shape: Shape) -> Result<()> {
+    let most = controller.cache.as_ref().map_or(u64::MAX, |cache| cache.spec.most_raid10_drives);
+    let drives = shape.drives.0;
+    match shape.level == Level::Raid10 && u64::from(drives) > most {
+        true => Err(Error::refused(format!(
+            "{name} has at most {most} drives in one raid10, not {drives}; name fewer"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// A controller's short name.
 fn short(controller: &ControllerSpec) -> &str {
     controller.aliases.first().unwrap_or(&controller.model)
@@ -136,34 +163,14 @@ impl Configuration {
             controller.reads_ahead_kib = 0;
         }
         shape.check()?;
-        let most = controller.cache.as_ref().map_or(u64::MAX, |cache| cache.spec.most_raid10_drives);
-        if shape.level == Level::Raid10 && drives.len() as u64 > most {
-            return Err(Error::refused(format!(
-                "{name} has at most {most} drives in one raid10, not {}; name fewer",
-                drives.len()
-            )));
-        }
+        is_not_too_wide(&controller, &name, shape)?;
         let kinds = counted(&drives);
         let write_hole = write_hole(shape.level, policies)?;
         let mut name = format!("{name}, {kinds}, {level}");
         if let Some(journal) = write_hole.journal() {
             name.push_str(&format!(", {journal}"));
         }
-        let write_back = match (policies.write_back, &controller.cache) {
-            (Some(_), Some(_)) => {
-                return Err(Error::refused(format!(
-                    "{} has a cache of its own; leave --cache out, or choose the controller HBA",
-                    short(&controller)
-                )));
-            }
-            (Some(size), None) if size < LEAST_CACHE => {
-                return Err(Error::refused(format!(
-                    "a cache has {LEAST_CACHE} at least; give it with --cache"
-                )));
-            }
-            (Some(size), None) => Some(size),
-            (None, _) => modes.write_back.then(|| written(&controller)),
-        };
+        let write_back = write_back(&controller, policies, modes)?;
         let drive_cache = modes.drive_cache;
         Ok(Configuration {
             name,
