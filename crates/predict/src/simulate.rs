@@ -245,7 +245,7 @@ fn run_once(
 }
 
 /// One profile on one seed. What a cache holds of random writes depends on how much is outstanding: each number gets a server of
-/// its own. Streams go through it.
+/// its own. Streams go through it, the deepest first: a cache that fewer have emptied would absorb what more write.
 ///
 /// # Errors
 /// As [`run_once`].
@@ -257,8 +257,16 @@ fn run_all(
     seed: u64,
 ) -> Result<Vec<Row>> {
     let is_stream = profile.access() == Access::Sequential;
-    if configuration.write_back.is_none() || !profile.writes() || is_stream {
+    if configuration.write_back.is_none() || !profile.writes() {
         return run_once(configuration, method, runs, profile, seed);
+    }
+    if is_stream {
+        let mut rungs = profile.rungs(&method.ladder);
+        rungs.reverse();
+        let method = MeasuringMethod { ladder: Ladder::new(rungs)?, ..method.clone() };
+        let mut rows = run_once(configuration, &method, runs, profile, seed)?;
+        rows.reverse();
+        return Ok(rows);
     }
     let mut rows = Vec::new();
     for outstanding in profile.rungs(&method.ladder) {
