@@ -2,8 +2,8 @@
 
 use engine::{
     Absorb, Attachment, CELL, CacheTerms, CellShare, Change, DataLogPlace, DataLogTerms, FaultPolicy,
-    JournalOn, JournalPlace, LogDevice, ReadTerms, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
-    StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
+    JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions, ShardIndex, ShardMessage,
+    ShardSeed, StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
@@ -40,6 +40,8 @@ pub struct Choices {
     pub write_back: Option<ByteCount>,
     /// How the write hole is closed, of a level with parity.
     pub write_hole: WriteHole,
+    /// Between which marks that is kept.
+    pub marks: Marks,
     /// What is done with reads.
     pub reads: ReadTerms,
     /// How much memory there is for what is kept of them.
@@ -57,10 +59,10 @@ pub async fn assemble(
     sources: Vec<Arc<dyn DriveSource>>,
     choices: Choices,
 ) -> Result<VolumeService> {
-    let Choices { streams, write_back, write_hole, reads, read_room } = choices;
+    let Choices { streams, write_back, marks, write_hole, reads, read_room } = choices;
     let attachment = attachment(env, shape, strip, sources, &DriveSet::EMPTY, write_hole)?;
     let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
-    let cache = CacheTerms { absorb, ..CacheTerms::none(attachment.spec.id) };
+    let cache = CacheTerms { absorb, marks, ..CacheTerms::none(attachment.spec.id) };
     let mut attachment = Attachment { streams, cache, reads, ..attachment };
     let data_log = write_back.and_then(|_| share_log(env, &mut attachment));
     let rooms = (write_back.unwrap_or_default(), read_room);

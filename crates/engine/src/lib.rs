@@ -81,7 +81,7 @@ pub use attachment::{
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
 pub use log::CELL;
-pub use memory::{Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell};
+pub use memory::{Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks};
 pub use messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
     StripeRequest, StripeWork, Ticket,

@@ -136,12 +136,55 @@ pub struct CacheTerms {
     pub found: Arc<Vec<FoundCell>>,
     /// Where every shard shows what it has: [`CacheCounters::shown`].
     pub gauge: Option<Words>,
+    /// Between which marks it is kept while hosts write.
+    pub marks: Marks,
+}
+
+/// How much of a shard's memory is dirty when destaging for room begins, and when all that the drives can do is done for it, in
+/// percent. In between hosts' reads come first: few destages are under way, and more with each percent, so that what comes and
+/// what goes find their balance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    low: usize,
+    high: usize,
+}
+
+impl Default for Marks {
+    fn default() -> Marks {
+        Marks { low: 40, high: 50 }
+    }
+}
+
+impl Marks {
+    /// These percentages; `None` if they leave nothing in between, or no room above.
+    pub fn new(low: usize, high: usize) -> Option<Marks> {
+        (low < high && high < 100).then_some(Marks { low, high })
+    }
+
+    /// Whether so many percent ask for room.
+    pub(crate) fn are_passed(self, fill: usize) -> bool {
+        fill > self.low
+    }
+
+    /// How many of `most` destages are to be under way when the memory is that full.
+    pub(crate) fn depth(self, most: usize, fill: usize) -> usize {
+        let between = self.high - self.low;
+        let pressure = fill.saturating_sub(self.low).min(between);
+        (most * pressure / between).max(1)
+    }
 }
 
 impl CacheTerms {
     /// Nothing is answered, and nothing was left.
     pub fn none(volume: VolumeId) -> CacheTerms {
-        CacheTerms { index: Some(volume.0), absorb: Absorb::Nothing, found: Arc::default(), gauge: None }
+        let marks = Marks::default();
+        CacheTerms {
+            index: Some(volume.0),
+            absorb: Absorb::Nothing,
+            found: Arc::default(),
+            gauge: None,
+            marks,
+        }
     }
 }
 
@@ -217,5 +260,19 @@ impl CacheCounters {
             ahead_used: self.ahead_used + other.ahead_used,
             ahead_wasted: self.ahead_wasted + other.ahead_wasted,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuller_it_is_between_its_marks_the_more_is_destaged() {
+        let marks = Marks::new(60, 80).expect("marks");
+        let depths: Vec<usize> = [0, 60, 65, 70, 80, 100].map(|fill| marks.depth(100, fill)).into();
+        assert_eq!(depths, [1, 1, 25, 50, 100, 100]);
+        assert!(!marks.are_passed(60) && marks.are_passed(61));
+        assert!(Marks::new(50, 50).is_none() && Marks::new(50, 100).is_none());
     }
 }

@@ -86,11 +86,7 @@ impl Inner {
     /// The controller takes a command in.
     fn take(&self, request: IoRequest, completion: Completion) {
         self.under_way.set(self.under_way.get() + 1);
-        let written = match &request {
-            IoRequest::Write { .. } => request.range().len.0,
-            _ => 0,
-        };
-        let at_ns = self.core.host_command(self.core.sim.now().ns, written);
+        let at_ns = self.core.host_command(self.core.sim.now().ns, &request);
         let tag = self.commands.borrow_mut().put(Command { completion, stage: Stage::Asked(request) });
         self.at(at_ns, u64::from(tag));
     }

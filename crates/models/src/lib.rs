@@ -6,10 +6,9 @@
 //!
 //! ```text
 //!   StorageBench
-//!        │  HostPort        most commands at once, host link (both ways), processor time per host command
-//!   ReadAhead               onboard controllers: what follows a stream, into the host's memory
-//!        │
-//!   the engine's volume     plans, locks, parity: the product's own code; parity charges the processor
+//!        │  HostPort        most commands at once, the host's and the controller's processor time, host link (both ways)
+//!   the engine's volume     cache, plans, locks, parity: the product's own code; it says what it computes and copies
+//!        │                  processor, what computes parity, and the cache's memory take their time for that
 //!        │  DrivePort       processor time per drive command, the drive's queue, its link, the lanes it shares
 //!   Rotating | Ssd          actuator, platters, caches | dies, channels, buffer
 //! ```
@@ -44,8 +43,11 @@ mod server;
 mod slots;
 mod ssd;
 
-pub use catalog::{Catalog, ControllerSpec, DriveSpec, Error, Result, RotatingSpec, Sourced, SsdSpec};
+pub use catalog::{
+    CacheSpec, Catalog, ControllerCache, ControllerSpec, DriveSpec, Error, Result, RotatingSpec, Sourced,
+    SsdSpec,
+};
 pub use device::Prepared;
 pub use link::{DriveLink, HostLink, LinkShares};
 pub use resource::Resource;
-pub use server::{Server, ServerSpec};
+pub use server::{FastPath, HostSpec, Server, ServerSpec};

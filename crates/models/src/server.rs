@@ -8,12 +8,13 @@ use crate::link::{Link, LinkShares, transfer_ns};
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, SteadyStates};
-use env::{Drive, DriveSource, Env, Service, Work};
+use env::{Drive, DriveSource, Env, IoRequest, Service, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
+use units::ByteCount;
 use world_sim::{SimHandle, SimId};
 
 /// What a server is made of.
@@ -31,92 +32,175 @@ pub struct ServerSpec {
     pub shares: LinkShares,
     /// What was written to the drives before.
     pub prepared: Prepared,
+    /// The host.
+    pub host: HostSpec,
+    /// Which commands go the controller's fast path; `None`: none.
+    pub fast_path: Option<FastPath>,
+}
+
+/// The host's own processor, where that may be what limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostSpec {
+    /// What an I/O takes of it, in nanoseconds; 0: nothing.
+    pub io_ns: u64,
+    /// How many of its cores do that.
+    pub cores: u64,
+}
+
+impl HostSpec {
+    /// One that takes no time.
+    pub const INFINITELY_FAST: HostSpec = HostSpec { io_ns: 0, cores: 1 };
+}
+
+/// Commands that a controller hands to a drive without looking at its cache: those of one strip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FastPath {
+    /// The strip.
+    pub strip: ByteCount,
+    /// Whether writes are among them: those of levels without parity.
+    pub writes: bool,
+}
+
+impl FastPath {
+    fn takes(self, request: &IoRequest) -> bool {
+        let is_one = match request {
+            IoRequest::Read { .. } => true,
+            IoRequest::Write { .. } => self.writes,
+            _ => false,
+        };
+        let (range, strip) = (request.range(), self.strip.0.max(1));
+        is_one && !range.is_empty() && range.start.0 / strip == (range.end().0 - 1) / strip
+    }
+}
+
+/// Lanes of a wide port: they carry what all drives together want, and none of them waits for a drive that is busy.
+struct Lanes {
+    count: u64,
+    down: Resource,
+    up: Resource,
 }
 
 /// The controller's inside: what its ports share.
 pub(crate) struct Core {
     pub sim: SimHandle,
     pub controller: ControllerSpec,
+    host_processor: (Pool, u64),
+    fast_path: Option<FastPath>,
     processor: Pool,
+    /// What computes parity, beside the processor.
+    parity: Resource,
+    /// The memory of the cache.
+    memory: Resource,
     host: Link,
+    read_path: Resource,
+    write_path: Resource,
     data_path: Resource,
     /// The lanes of the ports, where more drives than ports share them (an expander).
-    lanes: Option<(Pool, Pool)>,
+    lanes: Option<Lanes>,
+    /// Whether what is read waits in the memory of a cache before it goes to the host.
+    reads_wait: bool,
 }
 
 impl Core {
     /// A host command arrives, with its data if it writes: when the engine has it.
-    pub fn host_command(&self, now_ns: u64, written: u64) -> u64 {
-        let processed = self.processor.book(now_ns, self.controller.host_command_ns);
-        let ready = processed + self.controller.latency_ns / 2;
-        if written == 0 {
-            return ready;
-        }
+    pub fn host_command(&self, now_ns: u64, request: &IoRequest) -> u64 {
+        let (cores, io_ns) = &self.host_processor;
+        let asked = if *io_ns == 0 { now_ns } else { cores.book(now_ns, *io_ns) };
+        let usual_ns = self.controller.host_command_ns;
+        let command_ns = match (self.fast_path, &self.controller.cache) {
+            (Some(fast), Some(cache)) if fast.takes(request) => cache.spec.fast_path_command_ns,
+            _ => usual_ns,
+        };
+        let ready = self.processor.book(asked, command_ns) + self.host_latency_ns() / 2;
+        let written = match request {
+            IoRequest::Write { .. } => request.range().len.0,
+            _ => return ready,
+        };
         let ready = ready + self.controller.write_latency_ns;
-        self.data_path(self.host.down().book(ready, self.host.duration_ns(written)), written)
+        let here = self.host.down().book(ready, self.host.duration_ns(written));
+        let here = narrower(&self.write_path, self.controller.write_path_mib_s, here, written);
+        narrower(&self.data_path, self.controller.data_path_mib_s, here, written)
     }
 
     /// A host command is answered, with its data if it read: when the host has it.
     pub fn host_answer(&self, now_ns: u64, read: u64) -> u64 {
-        let mut at = now_ns + self.controller.latency_ns / 2;
+        let mut at = now_ns + self.host_latency_ns() / 2;
         if read > 0 {
             // What comes from the drives goes on to the host while it comes.
+            // Not so what was in the controller's memory before.
             let duration = self.host.duration_ns(read);
-            at = self.host.up().book(at.saturating_sub(duration), duration).max(at);
-            at = self.data_path(at, read);
+            let begins = if self.reads_wait { at } else { at.saturating_sub(duration) };
+            at = self.host.up().book(begins, duration).max(at);
+            at = narrower(&self.read_path, self.controller.read_path_mib_s, at, read);
+            at = narrower(&self.data_path, self.controller.data_path_mib_s, at, read);
         }
         at
     }
 
-    /// The controller's own memory or bus, where that is narrower than its links: data pass while they come.
-    fn data_path(&self, at_ns: u64, bytes: u64) -> u64 {
-        match self.controller.data_path_mib_s {
-            0 => at_ns,
-            mib_s => {
-                let duration = transfer_ns(bytes, mib_s << 20);
-                self.data_path.book(at_ns.saturating_sub(duration), duration).max(at_ns)
-            }
+    /// What every command of the host takes besides, in nanoseconds: behind a cache what no drive is asked for.
+    fn host_latency_ns(&self) -> u64 {
+        match &self.controller.cache {
+            Some(cache) => cache.spec.hit_latency_ns,
+            None => self.controller.latency_ns,
         }
     }
 
     /// The processor hands a command to a drive: when it is on its way.
     pub fn drive_command(&self, now_ns: u64) -> u64 {
-        self.processor.book(now_ns, self.controller.drive_command_ns)
+        let missed_ns = self.controller.latency_ns.saturating_sub(self.host_latency_ns());
+        self.processor.book(now_ns, self.controller.drive_command_ns) + missed_ns
     }
 
     /// Data go to a drive: when they are there.
     pub fn carry_down(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
-        self.carry(link, link.down(), self.lanes.as_ref().map(|(down, _)| down), now_ns, bytes)
+        self.carry(link, link.down(), self.lanes.as_ref().map(|lanes| &lanes.down), now_ns, bytes)
     }
 
     /// Data come from a drive: when they are here.
     pub fn carry_up(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
-        self.carry(link, link.up(), self.lanes.as_ref().map(|(_, up)| up), now_ns, bytes)
+        self.carry(link, link.up(), self.lanes.as_ref().map(|lanes| &lanes.up), now_ns, bytes)
     }
 
-    /// A connection holds the drive's link and one lane of the ports at the same time.
-    fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Pool>, now_ns: u64, bytes: u64) -> u64 {
+    /// A connection takes the drive's link for its time, and as much of what all lanes carry.
+    fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Resource>, now_ns: u64, bytes: u64) -> u64 {
         let duration = link.duration_ns(bytes);
+        let carried = way.book(now_ns, duration);
+        let count = self.lanes.as_ref().map_or(1, |lanes| lanes.count);
         match lanes.filter(|_| !link.is_apart()) {
-            None => way.book(now_ns, duration),
-            Some(lanes) => {
-                let lane = lanes.next();
-                let begins = now_ns.max(way.free_at_ns()).max(lane.free_at_ns());
-                lane.book(begins, duration);
-                way.book(begins, duration)
-            }
+            None => carried,
+            Some(lanes) => lanes.book(now_ns, duration / count).max(carried),
         }
     }
 
-    /// What the processor has to do for the engine: how long until it is done.
+    /// What the controller has to do for the engine: how long until it is done.
     fn charge(&self, work: Work) -> Duration {
-        let ns = match work {
-            Work::Xor(bytes) => self.controller.parity_ns + bytes.0 * self.controller.xor_ps_per_byte / 1000,
-            // Charged where commands pass the ports.
-            Work::HostRequest | Work::DriveRequest | Work::Copy(_) => return Duration::ZERO,
-        };
         let now_ns = self.sim.now().ns;
-        Duration::from_nanos(self.processor.book(now_ns, ns) - now_ns)
+        let controller = &self.controller;
+        let done_ns = match (work, &controller.cache) {
+            (Work::Xor(bytes), _) => {
+                let begun_ns = self.processor.book(now_ns, controller.parity_ns);
+                self.parity.book(begun_ns, bytes.0 * controller.xor_ps_per_byte / 1000)
+            }
+            (Work::Copy(bytes), Some(cache)) => {
+                let begun_ns = self.processor.book(now_ns, cache.spec.cached_command_ns);
+                // In, and out again.
+                self.memory.book(begun_ns, transfer_ns(2 * bytes.0, cache.spec.memory_mib_s << 20))
+            }
+            // Charged where commands pass the ports.
+            (Work::Copy(_), None) | (Work::HostRequest | Work::DriveRequest, _) => now_ns,
+        };
+        Duration::from_nanos(done_ns - now_ns)
+    }
+}
+
+/// Data pass something that may be narrower than the links, while they come.
+fn narrower(path: &Resource, mib_s: u64, at_ns: u64, bytes: u64) -> u64 {
+    match mib_s {
+        0 => at_ns,
+        mib_s => {
+            let duration = transfer_ns(bytes, mib_s << 20);
+            path.book(at_ns.saturating_sub(duration), duration).max(at_ns)
+        }
     }
 }
 
@@ -149,10 +233,21 @@ impl Server {
         let shared = controller.ports < count;
         let core = Rc::new(Core {
             sim: sim.clone(),
+            host_processor: (Pool::new(spec.host.cores), spec.host.io_ns),
+            fast_path: spec.fast_path,
             processor: Pool::new(controller.cores),
+            parity: Resource::default(),
+            memory: Resource::default(),
             host: Link::new(controller.host_link.map_or(u64::MAX, |link| link.bytes_per_s(shares)), false),
+            read_path: Resource::default(),
+            write_path: Resource::default(),
             data_path: Resource::default(),
-            lanes: shared.then(|| (Pool::new(controller.ports), Pool::new(controller.ports))),
+            lanes: shared.then(|| Lanes {
+                count: controller.ports.max(1),
+                down: Resource::default(),
+                up: Resource::default(),
+            }),
+            reads_wait: controller.cache.is_some() && controller.reads_ahead_kib > 0,
             controller,
         });
         let charged = Rc::downgrade(&core);
@@ -203,12 +298,27 @@ impl Server {
         add("controller processor", core.processor.busy_ns(now_ns));
         add("host link down", core.host.down().busy_ns(now_ns));
         add("host link up", core.host.up().busy_ns(now_ns));
+        if core.host_processor.1 > 0 {
+            add("host processor", core.host_processor.0.busy_ns(now_ns));
+        }
+        if core.controller.read_path_mib_s > 0 {
+            add("controller data path up", core.read_path.busy_ns(now_ns));
+        }
+        if core.controller.write_path_mib_s > 0 {
+            add("controller data path down", core.write_path.busy_ns(now_ns));
+        }
         if core.controller.data_path_mib_s > 0 {
             add("controller data path", core.data_path.busy_ns(now_ns));
         }
-        if let Some((down, up)) = &core.lanes {
-            add("port lanes down", down.busy_ns(now_ns));
-            add("port lanes up", up.busy_ns(now_ns));
+        if core.controller.xor_ps_per_byte > 0 {
+            add("controller parity", core.parity.busy_ns(now_ns));
+        }
+        if core.controller.cache.is_some() {
+            add("controller memory", core.memory.busy_ns(now_ns));
+        }
+        if let Some(lanes) = &core.lanes {
+            add("port lanes down", lanes.down.busy_ns(now_ns));
+            add("port lanes up", lanes.up.busy_ns(now_ns));
         }
         let (members, log) = self.ports.split_at(self.members);
         for (ports, of_the) in [(members, ""), (log, "log ")] {

@@ -2,7 +2,7 @@
 //! in virtual time.
 
 use env::{Buf, Durability, Member, Slice};
-use models::{Catalog, DriveSpec, LinkShares, Prepared, Server, ServerSpec};
+use models::{Catalog, DriveSpec, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -50,6 +50,8 @@ fn rate(drive: &DriveSpec, load: Load, seed: u64) -> f64 {
         drive_cache: Some(load.cache),
         shares: LinkShares::IN_2016,
         prepared: Prepared { random_percent: load.random_percent_of_drive.unwrap_or(0) },
+        host: HostSpec::INFINITELY_FAST,
+        fast_path: None,
     };
     let server = Server::new(&sim.handle(), &spec);
     let env = sim.env();

@@ -1,8 +1,9 @@
 //! What a prediction is about: a controller, its drives, and the volume on them; and what of that cannot be.
 
 use crate::error::{Error, Result};
+use crate::policies::{Modes, Policies};
 use layout::{Level, Shape};
-use models::{Catalog, ControllerSpec, DriveLink, DriveSpec};
+use models::{Catalog, ControllerSpec, DriveLink, DriveSpec, FastPath};
 use units::{ByteCount, DriveCount, StripSize};
 
 /// The smallest cache: a few whole stripes of any array.
@@ -23,9 +24,11 @@ pub struct Configuration {
     pub strip: StripSize,
     /// The drives' own caches; `None`: as each drive is by itself.
     pub drive_cache: Option<bool>,
-    /// How much SoftROC's own cache may have of the volume, in memory that nothing takes away; `None`: writes are answered
-    /// when they are on the drives.
+    /// How much a cache may have of the volume, in memory that nothing takes away, be it the controller's or SoftROC's own;
+    /// `None`: writes are answered when they are on the drives.
     pub write_back: Option<ByteCount>,
+    /// What the controller is set to.
+    pub modes: Modes,
     /// What becomes of stripes that a crash interrupts.
     pub write_hole: WriteHole,
 }
@@ -61,40 +64,6 @@ impl WriteHole {
     }
 }
 
-/// What is asked of a controller's settings. What cannot be set is refused in a sentence that names the setting as the
-/// command line does: `--write-mode`.
-#[derive(Clone, Default, Debug)]
-pub struct Policies {
-    /// A preset.
-    pub preset: Option<String>,
-    /// The write mode of the controller's cache.
-    pub write_mode: Option<String>,
-    /// Whether the controller reads ahead: `read-ahead` or `no-read-ahead`.
-    pub read_mode: Option<String>,
-    /// The cache mode of the controller's cache.
-    pub cache_mode: Option<String>,
-    /// The drives' own caches.
-    pub drive_cache: Option<bool>,
-    /// The size of SoftROC's own cache, if that is to answer writes.
-    pub write_back: Option<ByteCount>,
-    /// Whether SoftROC's journal has what it writes of stripes.
-    pub journal: bool,
-    /// The drives that the journal is on, if not on those of the array.
-    pub log: Vec<DriveSpec>,
-}
-
-impl Policies {
-    /// The modes that are asked for, each with the option that asks for it.
-    fn modes(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let modes = [
-            ("--write-mode", &self.write_mode),
-            ("--read-mode", &self.read_mode),
-            ("--cache-mode", &self.cache_mode),
-        ];
-        modes.into_iter().filter_map(|(option, mode)| Some((option, mode.as_deref()?)))
-    }
-}
-
 /// Reads `8xSAS-6G-HDD`, or several joined by `+`.
 ///
 /// # Errors
@@ -115,6 +84,38 @@ pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
         drives.extend(std::iter::repeat_n(drive.clone(), count));
     }
     Ok(drives)
+}
+
+/// How much of a controller's cache writes may have: a quarter is for reads. That is assumed.
+fn written(controller: &ControllerSpec) -> ByteCount {
+    ByteCount((controller.cache_mib << 20) / 4 * 3)
+}
+
+/// How much a cache may have of the volume: SoftROC's own, or the controller's.
+fn write_back(controller: &ControllerSpec, policies: &Policies, modes: Modes) -> Result<Option<ByteCount>> {
+    match (policies.write_back, &controller.cache) {
+        (Some(_), Some(_)) => Err(Error::refused(format!(
+            "{} has a cache of its own; leave --cache out, or choose the controller HBA",
+            short(controller)
+        ))),
+        (Some(size), None) if size < LEAST_CACHE => {
+            Err(Error::refused(format!("a cache has {LEAST_CACHE} at least; give it with --cache")))
+        }
+        (Some(size), None) => Ok(Some(size)),
+        (None, _) => Ok(modes.write_back.then(|| written(controller))),
+    }
+}
+
+/// Whether the controller makes one RAID 10 of that many drives.
+fn is_not_too_wide(controller: &ControllerSpec, name: &str, shape: Shape) -> Result<()> {
+    let most = controller.cache.as_ref().map_or(u64::MAX, |cache| cache.spec.most_raid10_drives);
+    let drives = shape.drives.0;
+    match shape.level == Level::Raid10 && u64::from(drives) > most {
+        true => Err(Error::refused(format!(
+            "{name} has at most {most} drives in one raid10, not {drives}; name fewer"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// A controller's short name.
@@ -156,23 +157,32 @@ impl Configuration {
             Level::Jbod if strip.is_none() => StripSize::MAX,
             _ => strip_of(controller, &name, strip)?,
         };
-        let drive_cache = drive_cache(controller, &name, policies)?;
+        let modes = policies.modes(controller, &name)?;
         let mut controller = controller.clone();
-        if !reads_ahead(&controller, &name, policies)? {
+        if !modes.read_ahead {
             controller.reads_ahead_kib = 0;
         }
         shape.check()?;
+        is_not_too_wide(&controller, &name, shape)?;
         let kinds = counted(&drives);
         let write_hole = write_hole(shape.level, policies)?;
         let mut name = format!("{name}, {kinds}, {level}");
         if let Some(journal) = write_hole.journal() {
             name.push_str(&format!(", {journal}"));
         }
-        let write_back = policies.write_back;
-        if write_back.is_some_and(|size| size < LEAST_CACHE) {
-            return Err(Error::refused(format!("a cache has {LEAST_CACHE} at least; give it with --cache")));
-        }
-        Ok(Configuration { name, controller, drives, shape, strip, drive_cache, write_back, write_hole })
+        let write_back = write_back(&controller, policies, modes)?;
+        let drive_cache = modes.drive_cache;
+        Ok(Configuration {
+            name,
+            controller,
+            drives,
+            shape,
+            strip,
+            drive_cache,
+            write_back,
+            modes,
+            write_hole,
+        })
     }
 
     /// The level on that many drives, with spans.
@@ -194,6 +204,23 @@ impl Configuration {
             }
         }
         models
+    }
+
+    /// What may be kept of reads: of a controller's cache what writes may not have, of an onboard controller's driver what is
+    /// assumed of such drivers.
+    pub fn read_room(&self) -> ByteCount {
+        const OF_A_DRIVER: ByteCount = ByteCount(16 << 20);
+        match (&self.controller.cache, self.controller.reads_ahead_kib) {
+            (Some(_), _) => ByteCount((self.controller.cache_mib << 20) - written(&self.controller).0),
+            (None, 0) => ByteCount::ZERO,
+            (None, _) => OF_A_DRIVER,
+        }
+    }
+
+    /// Which commands of hosts go the controller's fast path.
+    pub fn fast_path(&self) -> Option<FastPath> {
+        let writes = !self.shape.level.has_parity();
+        self.modes.fast_path.then(|| FastPath { strip: self.strip.bytes(), writes })
     }
 
     /// Whether any drive has a spindle.
@@ -268,58 +295,5 @@ fn strip_of(controller: &ControllerSpec, name: &str, strip: Option<StripSize>) -
             let kib = controller.strips_kib.first().copied().unwrap_or(64);
             StripSize::new(ByteCount(kib * 1024)).map_err(Error::refused)
         }
-    }
-}
-
-/// Whether the controller reads ahead: if it can, unless told otherwise, as both presets have it.
-fn reads_ahead(controller: &ControllerSpec, name: &str, policies: &Policies) -> Result<bool> {
-    let mut reads_ahead = controller.reads_ahead_kib > 0;
-    for (option, mode) in policies.modes() {
-        reads_ahead = match (option, mode) {
-            ("--read-mode", "read-ahead") if controller.reads_ahead_kib > 0 => true,
-            ("--read-mode", "no-read-ahead") if controller.reads_ahead_kib > 0 => false,
-            ("--read-mode", other) if controller.reads_ahead_kib > 0 => {
-                return Err(Error::refused(format!(
-                    "there is no read mode '{other}'; expected read-ahead or no-read-ahead"
-                )));
-            }
-            _ => {
-                return Err(Error::refused(format!(
-                    "{option} {mode}: {name} has no cache to set; leave it out, or choose a controller with a cache"
-                )));
-            }
-        };
-    }
-    Ok(reads_ahead)
-}
-
-/// What the settings make of the drives' caches.
-fn drive_cache(controller: &ControllerSpec, name: &str, policies: &Policies) -> Result<Option<bool>> {
-    if controller.cache_mib > 0 {
-        return Err(Error::refused(format!(
-            "{name} has a cache of {} MiB, and the cache of controllers is not modelled yet; choose one without",
-            controller.cache_mib
-        )));
-    }
-    let preset = match policies.preset.as_deref() {
-        None => None,
-        Some("data-protection") => Some(false),
-        Some("performance") => Some(true),
-        Some("fast-path") => {
-            return Err(Error::refused(format!(
-                "{name} has no preset fast-path, which is for controllers with a cache; choose performance or data-protection"
-            )));
-        }
-        Some(other) => {
-            return Err(Error::refused(format!(
-                "there is no preset '{other}'; expected data-protection, performance or fast-path"
-            )));
-        }
-    };
-    match (preset, policies.drive_cache) {
-        (Some(preset), Some(asked)) if preset != asked => {
-            Err(Error::refused("the preset and --drive-cache contradict each other; leave one of them out"))
-        }
-        (preset, asked) => Ok(asked.or(preset)),
     }
 }

@@ -52,6 +52,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `configuration` | [`Configuration`]: a controller, its drives, the volume on them, checked |
+//! | `policies` | [`Policies`] and [`Modes`]: what a controller is set to |
 //! | `method` | [`MeasuringMethod`]: how a load is put on |
 //! | `request` | [`Request`], [`predict()`], [`bottleneck`] |
 //! | `simulate` | one load on one seed, and the mean of several |
@@ -66,13 +67,15 @@ mod error;
 pub mod fit;
 mod method;
 mod parallel;
+mod policies;
 mod progress;
 pub mod published;
 mod request;
 mod simulate;
 
-pub use configuration::{Configuration, Policies, WriteHole, parse_drives};
+pub use configuration::{Configuration, WriteHole, parse_drives};
 pub use error::{Error, ErrorKind, Result};
 pub use method::{MeasuringMethod, MethodName};
+pub use policies::{Modes, Policies};
 pub use progress::{OnProgress, Progress};
 pub use request::{Request, Runs, bottleneck, predict};

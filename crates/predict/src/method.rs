@@ -17,12 +17,22 @@ pub enum MethodName {
     Fujitsu2016,
     /// As the paper on the server SX940 did.
     Sx940,
+    /// As Intel's paper of 2014 did.
+    Intel2014,
+    /// As the reviews did.
+    Reviews,
 }
 
 impl MethodName {
     /// All of them.
-    pub const ALL: [MethodName; 4] =
-        [MethodName::Bench, MethodName::Fujitsu2013, MethodName::Fujitsu2016, MethodName::Sx940];
+    pub const ALL: [MethodName; 6] = [
+        MethodName::Bench,
+        MethodName::Fujitsu2013,
+        MethodName::Fujitsu2016,
+        MethodName::Sx940,
+        MethodName::Intel2014,
+        MethodName::Reviews,
+    ];
 
     /// As it is written: `fujitsu2013`.
     pub fn name(self) -> &'static str {
@@ -31,6 +41,8 @@ impl MethodName {
             MethodName::Fujitsu2013 => "fujitsu2013",
             MethodName::Fujitsu2016 => "fujitsu2016",
             MethodName::Sx940 => "sx940",
+            MethodName::Intel2014 => "intel2014",
+            MethodName::Reviews => "reviews",
         }
     }
 }
@@ -57,6 +69,8 @@ pub struct MeasuringMethod {
     pub align: Option<Align>,
     /// At which numbers of outstanding I/Os.
     pub ladder: Ladder,
+    /// What an I/O takes of a core of the host, of which each worker has one, in nanoseconds; 0: nothing.
+    pub host_io_ns: u64,
 }
 
 fn first(gib: u64) -> Area {
@@ -76,6 +90,7 @@ impl MeasuringMethod {
                 area: Area::ALL,
                 align: None,
                 ladder: Ladder::default(),
+                host_io_ns: 0,
             },
             MethodName::Fujitsu2013 => MeasuringMethod {
                 name,
@@ -88,6 +103,8 @@ impl MeasuringMethod {
                 // The paper does not say; Iometer of 2006 aligned to sectors unless told otherwise.
                 align: Some(Align::Sector),
                 ladder: "1,3,8,16,32,64,128,256,512".parse()?,
+                // Published: one thread of the load generator gets 200,000 I/Os a second.
+                host_io_ns: 5_000,
             },
             MethodName::Fujitsu2016 => MeasuringMethod {
                 name,
@@ -95,6 +112,8 @@ impl MeasuringMethod {
                 area: Area::ByAccess,
                 align: Some(Align::Bytes(ByteCount(4096))),
                 ladder: Ladder::default(),
+                // Published: a core of 2.6 GHz gets about 250,000.
+                host_io_ns: 4_000,
             },
             MethodName::Sx940 => MeasuringMethod {
                 name,
@@ -102,6 +121,24 @@ impl MeasuringMethod {
                 area: first(8),
                 align: Some(Align::Sector),
                 ladder: "3".parse()?,
+                host_io_ns: 5_000,
+            },
+            MethodName::Intel2014 => MeasuringMethod {
+                name,
+                shares: LinkShares::IN_2016,
+                area: Area::ALL,
+                align: None,
+                ladder: "1..256".parse()?,
+                host_io_ns: 0,
+            },
+            // All of a raw array, at offsets of sectors, as Iometer has it unless told otherwise.
+            MethodName::Reviews => MeasuringMethod {
+                name,
+                shares: LinkShares::IN_2013,
+                area: Area::ALL,
+                align: Some(Align::Sector),
+                ladder: "1..256".parse()?,
+                host_io_ns: 5_000,
             },
         })
     }

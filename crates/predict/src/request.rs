@@ -83,7 +83,7 @@ pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
 /// What was simulated, for the record.
 fn described(request: &Request) -> Environment {
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    let Configuration { controller, drives, strip, drive_cache, write_back, write_hole, .. } =
+    let Configuration { controller, drives, strip, drive_cache, write_back, write_hole, modes, .. } =
         &request.configuration;
     let mut facts = vec![
         fact("kind", "prediction: models in virtual time".to_owned()),
@@ -94,6 +94,12 @@ fn described(request: &Request) -> Environment {
     ];
     if controller.reads_ahead_kib > 0 {
         facts.push(fact("read mode", "read-ahead".to_owned()));
+    }
+    if controller.cache.is_some() {
+        let write_mode = if modes.write_back { "write-back" } else { "write-through" };
+        facts.push(fact("write mode", write_mode.to_owned()));
+        facts.push(fact("cache mode", if modes.cached { "cached" } else { "direct" }.to_owned()));
+        facts.push(fact("fast path", if modes.fast_path { "on" } else { "off" }.to_owned()));
     }
     if let Some(on) = drive_cache {
         facts.push(fact("drive cache", if *on { "on" } else { "off" }.to_owned()));

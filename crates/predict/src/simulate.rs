@@ -6,15 +6,15 @@ use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
 use array::{Choices, assemble};
-use engine::{ReadTerms, StreamSharing, Volume};
+use engine::{Marks, ReadTerms, StreamSharing, Volume};
 use env::Env;
-use models::{ControllerSpec, Prepared, Server, ServerSpec};
+use models::{ControllerSpec, HostSpec, Prepared, Server, ServerSpec};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storagebench::{
-    Bench, Ending, Interval95, Ladder, Latency, Observer, Profile, Row, Settings, Snapshot, Split,
+    Access, Bench, Ending, Interval95, Ladder, Latency, Observer, Profile, Row, Settings, Snapshot, Split,
     Surroundings, Target, student_t_95,
 };
 use units::ByteCount;
@@ -56,31 +56,85 @@ impl Observer for Watch {
     }
 }
 
-/// Puts the load on until the cache has as much as it destages for room, or has no more than it had: a cache that fills up
-/// while it is measured shows its memory, not the drives.
+/// The writes of a load alone; `None`: it writes nothing.
+///
+/// # Errors
+/// None that a load could cause from which something was left out.
+fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
+    let mut load = profile.load().clone();
+    for component in &mut load.components {
+        component.kinds.retain(|kind| kind.read_percent < 100.0);
+        component.kinds.iter_mut().for_each(|kind| kind.read_percent = 0.0);
+    }
+    load.components.retain(|component| !component.kinds.is_empty());
+    match load.components.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Profile::new(profile.name(), load)?)),
+    }
+}
+
+/// Puts a load on for a while; how much is dirty then.
 ///
 /// # Errors
 /// When the run cannot end.
-async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<()> {
-    /// How many times the load is put on at the most.
-    const MOST_ROUNDS: usize = 200;
-    let filling = Settings {
-        outstanding: Ladder::new(vec![settings.outstanding.highest()])?,
-        runtime: Duration::from_secs(20),
-        ramp: Duration::ZERO,
-        ..settings.clone()
+async fn dirtied(env: &Env, target: &Target, volume: &Volume, settings: Settings) -> Result<ByteCount> {
+    let measured = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).run(env, target).await?;
+    match measured.ending {
+        Ending::Complete => Ok(volume.cache_counters().dirty),
+        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
+    }
+}
+
+/// Whether more and more is dirty under a load, even when what is old is destaged for its age.
+///
+/// # Errors
+/// As [`dirtied`].
+async fn grows(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<bool> {
+    let for_some = |seconds| Settings { runtime: Duration::from_secs(seconds), ..settings.clone() };
+    let before = dirtied(env, target, volume, for_some(6)).await?;
+    let after = dirtied(env, target, volume, for_some(1)).await?;
+    Ok(after.0 > before.0 + before.0 / 50)
+}
+
+/// Brings the cache to what it will have under the load: one that fills up while it is measured shows its memory, not the drives.
+/// Where what is old goes as fast as hosts write, that is what they wrote in a few seconds, which disks need to be asked for. Else
+/// writes alone fill it: to where it destages for room if hosts read as well, which has them write less; otherwise with as much as it
+/// takes, which may be all of it.
+///
+/// # Errors
+/// When the run cannot end.
+async fn fill_cache(
+    env: &Env,
+    target: &Target,
+    volume: &Volume,
+    settings: &Settings,
+    rotates: bool,
+) -> Result<()> {
+    /// How many times the writes are put on at the most.
+    const MOST_ROUNDS: u64 = 40_000;
+    let [profile] = &settings.profiles[..] else { return Ok(()) };
+    let Some(writes) = writes_of(profile)? else { return Ok(()) };
+    let reads = profile.reads();
+    if reads && rotates && !grows(env, target, volume, settings).await? {
+        return Ok(());
+    }
+    // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
+    let (runtime, most_in_vain) = match profile.access() {
+        Access::Sequential => (Duration::from_secs(1), 1),
+        _ => (Duration::from_millis(10), 20),
     };
-    let mut before = ByteCount::ZERO;
-    for _ in 0..MOST_ROUNDS {
-        let measured = Bench::new(filling.clone()).run(env, target).await?;
-        if let Ending::Cancelled(sentence) | Ending::Failed(sentence) = measured.ending {
-            return Err(Error::failed(sentence));
-        }
-        let dirty = volume.cache_counters().dirty;
-        if dirty <= before || volume.is_destaging_for_room() {
+    let outstanding = Ladder::new(vec![settings.outstanding.highest()])?;
+    let filling = Settings { profiles: vec![writes], runtime, outstanding, ..settings.clone() };
+    let (mut most, mut in_vain) = (ByteCount::ZERO, 0);
+    for round in 1..=MOST_ROUNDS {
+        // Others of the same seed would write the same blocks once more.
+        let seed = settings.seed.map(|seed| seed + round * 1_000_003);
+        let dirty = dirtied(env, target, volume, Settings { seed, ..filling.clone() }).await?;
+        in_vain = if dirty > most { 0 } else { in_vain + 1 };
+        if in_vain == most_in_vain || reads && volume.is_destaging_for_room() {
             break;
         }
-        before = dirty;
+        most = most.max(dirty);
     }
     Ok(())
 }
@@ -105,17 +159,20 @@ fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64)
     })
 }
 
-/// The read-ahead of an onboard controller: its driver reads on behind a stream, into the host's memory. What such a driver keeps at most
-/// is assumed.
-fn reads(controller: &ControllerSpec) -> (ReadTerms, ByteCount) {
-    const KEPT: ByteCount = ByteCount(16 << 20);
-    match controller.reads_ahead_kib {
-        0 => (ReadTerms::default(), ByteCount::ZERO),
-        kib => {
-            let most_ahead = Some(ByteCount(kib << 10));
-            (ReadTerms { read_ahead: true, cached: false, most_ahead }, KEPT)
-        }
-    }
+/// What the engine does with reads, as the controller does.
+fn reads(configuration: &Configuration) -> ReadTerms {
+    let ahead = configuration.controller.reads_ahead_kib;
+    let most_ahead = (ahead > 0).then_some(ByteCount(ahead << 10));
+    ReadTerms { read_ahead: ahead > 0, cached: configuration.modes.cached, most_ahead }
+}
+
+/// Between which marks the engine keeps what is dirty, as the controller does.
+fn marks(controller: &ControllerSpec) -> Marks {
+    let spec = controller.cache.as_ref().map(|cache| &cache.spec);
+    let percent = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let marks =
+        spec.and_then(|spec| Marks::new(percent(spec.low_mark_percent), percent(spec.high_mark_percent)));
+    marks.unwrap_or_default()
 }
 
 /// One profile on one seed: a row for each number of outstanding I/Os.
@@ -138,6 +195,8 @@ fn run_once(
         drive_cache: configuration.drive_cache,
         shares: method.shares,
         prepared: Prepared { random_percent: method.random_percent(profile, volume) },
+        host: HostSpec { io_ns: method.host_io_ns, cores: runs.workers.into() },
+        fast_path: configuration.fast_path(),
     };
     let settings = settings(method, runs, profile, seed)?;
     let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
@@ -148,20 +207,21 @@ fn run_once(
         false => StreamSharing::Requests,
     };
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
-    let write_back = configuration.write_back;
+    let (write_back, rotates) = (configuration.write_back, configuration.rotates());
     let write_hole = match &configuration.write_hole {
         WriteHole::Resync => array::WriteHole::Resync,
         WriteHole::Journal { log } if log.is_empty() => array::WriteHole::OnMembers,
         WriteHole::Journal { .. } => array::WriteHole::OnDevices(server.log()),
     };
-    let (reads, read_room) = reads(&configuration.controller);
-    let choices = Choices { streams, write_back, write_hole, reads, read_room };
+    let (reads, read_room) = (reads(configuration), configuration.read_room());
+    let marks = marks(&configuration.controller);
+    let choices = Choices { streams, write_back, marks, write_hole, reads, read_room };
     let measured = sim.run(async move {
         let volume = assemble(&env, &shape, strip, server.drives(), choices).await?;
         let cached = volume.volume().clone();
         let target = Target::attached(name, server.host_port(&env, volume));
         if write_back.is_some() {
-            fill_cache(&env, &target, &cached, &settings).await?;
+            fill_cache(&env, &target, &cached, &settings, rotates).await?;
         }
         let watch = Rc::new(Watch {
             env: env.clone(),
@@ -184,6 +244,38 @@ fn run_once(
     }
 }
 
+/// One profile on one seed. What a cache holds of random writes depends on how much is outstanding: each number gets a server of
+/// its own. Streams go through it, the deepest first: a cache that fewer have emptied would absorb what more write.
+///
+/// # Errors
+/// As [`run_once`].
+fn run_all(
+    configuration: &Configuration,
+    method: &MeasuringMethod,
+    runs: &Runs,
+    profile: &Profile,
+    seed: u64,
+) -> Result<Vec<Row>> {
+    let is_stream = profile.access() == Access::Sequential;
+    if configuration.write_back.is_none() || !profile.writes() {
+        return run_once(configuration, method, runs, profile, seed);
+    }
+    if is_stream {
+        let mut rungs = profile.rungs(&method.ladder);
+        rungs.reverse();
+        let method = MeasuringMethod { ladder: Ladder::new(rungs)?, ..method.clone() };
+        let mut rows = run_once(configuration, &method, runs, profile, seed)?;
+        rows.reverse();
+        return Ok(rows);
+    }
+    let mut rows = Vec::new();
+    for outstanding in profile.rungs(&method.ladder) {
+        let method = MeasuringMethod { ladder: Ladder::new(vec![outstanding])?, ..method.clone() };
+        rows.extend(run_once(configuration, &method, runs, profile, seed)?);
+    }
+    Ok(rows)
+}
+
 /// One profile on several seeds: rows of means, with the intervals that the spread between the seeds gives. `ran` is
 /// called after each.
 ///
@@ -198,7 +290,7 @@ pub fn simulate(
 ) -> Result<Vec<Row>> {
     let seeds: Vec<u64> = (runs.seed..runs.seed + runs.seeds).collect();
     let each = parallel::each(&seeds, |seed| {
-        let rows = run_once(configuration, method, runs, profile, *seed);
+        let rows = run_all(configuration, method, runs, profile, *seed);
         ran();
         rows
     });

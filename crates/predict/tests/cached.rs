@@ -6,7 +6,7 @@ use array::{Choices, WriteHole, assemble};
 use engine::Volume;
 use env::{Drive, Durability, Env, Member, Slice, Slices};
 use layout::{Level, Shape};
-use models::{Catalog, LinkShares, Prepared, Server, ServerSpec};
+use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use predict::parse_drives;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::rc::Rc;
@@ -75,6 +75,8 @@ fn simulated(seed: u64, drives: &str) -> (Sim, Server) {
         drive_cache: None,
         shares: LinkShares::IN_2016,
         prepared: Prepared { random_percent: 100 },
+        host: HostSpec::INFINITELY_FAST,
+        fast_path: None,
     };
     let memory = ByteCount(1 << 30);
     let sim = Sim::new(SimOptions { seed, order: Order::Fifo, memory, ..SimOptions::default() });

@@ -215,7 +215,7 @@ fn the_bottleneck_has_a_name() {
         bottleneck(&row).map(|(name, _)| name.to_owned()).unwrap()
     };
     assert_eq!(busiest("CP400i", "8xSAS-12G-SSD", "database"), "controller processor");
-    assert_eq!(busiest("CP400i", "8xSAS-12G-SSD", "streaming"), "controller data path");
+    assert_eq!(busiest("CP400i", "8xSAS-12G-SSD", "streaming"), "controller data path up");
     assert_eq!(busiest("C220", "4xSATA-6G-SSD", "streaming"), "host link up");
     assert_eq!(busiest("CP400i", "2xSAS-12G-SSD", "restore"), "dies");
 }

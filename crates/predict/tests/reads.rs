@@ -5,7 +5,7 @@ use array::{Choices, assemble};
 use engine::ReadTerms;
 use env::{Buf, Drive, Member};
 use layout::{Level, Shape};
-use models::{Catalog, LinkShares, Prepared, Server, ServerSpec};
+use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use predict::parse_drives;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -36,6 +36,8 @@ fn read_by(
         drive_cache: None,
         shares: LinkShares::IN_2016,
         prepared: Prepared { random_percent: 0 },
+        host: HostSpec::INFINITELY_FAST,
+        fast_path: None,
     };
     let memory = ByteCount(1 << 30);
     let mut sim = Sim::new(SimOptions { seed: 1, order: Order::Fifo, memory, ..SimOptions::default() });

@@ -71,3 +71,19 @@ fn the_catalog_says_which_drives_were_calibrated() {
     assert_eq!(json(&["catalog", "show", "direct", "--json"])["interface"], "any");
     assert!(!softroc(&["catalog", "show", "SAS-12G-SSD"]).ok().contains("not calibrated"));
 }
+
+/// The example of the document: the same drives behind two controllers.
+#[test]
+fn two_controllers_are_compared_side_by_side() {
+    let text = include_str!("../../../docs/predict.md");
+    let example = text.lines().find(|line| line.contains("--compare LSI2108")).expect("an example");
+    let arguments: Vec<&str> = example.split_whitespace().skip(1).collect();
+    let short = ["--outstanding", "64", "--runtime", "10ms", "--seeds", "1"];
+    let shown = softroc(&[&arguments[..], &short[..]].concat()).ok();
+    assert!(shown.contains("LSI2108") && shown.contains("LSI2208-1G") && shown.contains("ratio"), "{shown}");
+    let row = shown.lines().find(|line| line.contains("database")).expect("a row");
+    let numbers: Vec<f64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!((numbers[2] / numbers[1] - numbers[3]).abs() < 0.01, "{row}");
+    let refused = softroc(&[&arguments[..], &short[..], &["--csv", "-"][..]].concat()).refused();
+    assert!(refused.contains("--controller"), "{refused}");
+}

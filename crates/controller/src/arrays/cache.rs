@@ -21,7 +21,7 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::modes;
 use crate::interface::{Error, ErrorKind, Result};
-use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, ShardMessage};
+use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, ShardMessage};
 use env::{KeptSize, Words};
 use log::memory::{MemoryHead, VOLUMES, halves, volume_words};
 use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
@@ -228,7 +228,10 @@ impl Arrays {
             self.note_mode(volume, WriteMode::WriteThrough, why);
             let (gauge, found) = (Some(volume.gauge(self.shards.len())), Arc::default());
             // It has no place in the memory: a label that names it would say that it has everything.
-            return Ok((CacheTerms { index: None, absorb: Absorb::NoMore, found, gauge }, on_log));
+            return Ok((
+                CacheTerms { index: None, absorb: Absorb::NoMore, found, gauge, marks: Marks::default() },
+                on_log,
+            ));
         }
         let wished = match label.write_mode {
             WriteMode::WriteThrough => Ok(None),
@@ -250,7 +253,7 @@ impl Arrays {
         let mode = wished.as_ref().ok().and_then(|wished| *wished).map(|(mode, _)| mode);
         self.note_mode(volume, mode.unwrap_or_default(), wished.err());
         let gauge = volume.gauge(self.shards.len());
-        Ok((CacheTerms { index: place, absorb, found, gauge: Some(gauge) }, on_log))
+        Ok((CacheTerms { index: place, absorb, found, gauge: Some(gauge), marks: Marks::default() }, on_log))
     }
 
     /// Whether the label names this memory, so that what is in it counts.

@@ -151,8 +151,9 @@ impl Cache {
             most_runs: ((geometry.strip().bytes().0 / LEAST_RUN) as usize).clamp(1, MOST_RUNS),
         };
         let lines = RefCell::new(Lines::new(shape));
-        let CacheTerms { index, absorb, found, gauge } = attachment.cache.clone();
-        let (index, absorb, absorbing) = (Cell::new(index), Cell::new(absorb), Absorbing::new(&recovery));
+        let CacheTerms { index, absorb, found, gauge, marks } = attachment.cache.clone();
+        let absorbing = Absorbing::new(&recovery, marks);
+        let (index, absorb) = (Cell::new(index), Cell::new(absorb));
         let cells = recovery.shard.cells();
         let is_mine = |range: ByteRange| recovery.is_mine(geometry.stripe_of(range.start).0);
         cells.adopt(found.iter().filter(|found| is_mine(found.descriptor.bytes.range())));

@@ -6,13 +6,13 @@
 //! | when a flush asks and there is no data log, a volume is given back, or its drives are asked what they hold | it must be on the drives |
 //! | when the data log is half full | its records are to count no more |
 //! | after [`AGE`] | a power cut should not take what is long ago |
-//! | when more than [`LOW`] percent of the room are taken | what comes needs room |
+//! | when more than the lower of its [marks](crate::Marks) is taken of the room | what comes needs room |
 //! | when no host has asked for anything for a while | the drives have nothing else to do |
 //!
 //! Lines are destaged as an elevator comes to them, as many at a time as the drives can put in order.
 
 use crate::cache::{Cache, Waiting, destage};
-use crate::memory::{Absorb, CacheCounters};
+use crate::memory::{Absorb, CacheCounters, Marks};
 use crate::recovery::Recovery;
 use crate::shard::{CellRoom, Room};
 use ::cache::{Destage, Sequence};
@@ -30,12 +30,6 @@ const AGE: Duration = Duration::from_secs(5);
 /// How often the clock is looked at, while anything is dirty.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How much of the room is taken when destaging for room begins, and when all that the drives can do is done for it, in
-/// percent. In between hosts' reads come first: few destages are under way, and more with each percent, so that what comes and
-/// what goes find their balance.
-const LOW: usize = 40;
-const HIGH: usize = 50;
-
 /// Destages under way at a time, for each drive: as many as a rotating drive can put in order, and as many as flash needs to be
 /// busy.
 const DEPTH_ROTATING: usize = 32;
@@ -49,6 +43,7 @@ const LARGEST_SHARE: usize = 4;
 
 /// How a volume's writes are absorbed on a shard.
 pub(super) struct Absorbing {
+    marks: Marks,
     destages: Runners<Destage>,
     under_way: Cell<usize>,
     /// What is as old as that is destaged: somebody waits for it, or it is too old.
@@ -70,9 +65,10 @@ pub(super) struct Absorbing {
 }
 
 impl Absorbing {
-    pub(super) fn new(volume: &Rc<Recovery>) -> Absorbing {
+    pub(super) fn new(volume: &Rc<Recovery>, marks: Marks) -> Absorbing {
         let env = volume.shard.env();
         Absorbing {
+            marks,
             destages: Runners::new(env, "destage", MOST_DESTAGES),
             under_way: Cell::new(0),
             due: Cell::default(),
@@ -299,10 +295,9 @@ impl Cache {
         let per_drive =
             drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
         let most = per_drive.sum::<usize>().clamp(1, MOST_DESTAGES);
-        let pressure = self.shard.cells().fill().saturating_sub(LOW).min(HIGH - LOW);
         match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
             true => most,
-            false => (most * pressure / (HIGH - LOW)).max(1),
+            false => absorbing.marks.depth(most, self.shard.cells().fill()),
         }
     }
 
@@ -388,7 +383,7 @@ impl Cache {
 
     /// Whether the shard's cache has so much that some has to go.
     pub fn is_destaging_for_room(&self) -> bool {
-        self.uses_write_back() && self.shard.cells().fill() > LOW
+        self.uses_write_back() && self.absorbing.marks.are_passed(self.shard.cells().fill())
     }
 
     /// Nothing will be destaged any more.

@@ -94,3 +94,16 @@ parameters! {
         raw_gb: 1 ..= 100_000, "Flash in all, in 1,000,000,000 bytes: more than hosts see.";
     }
 }
+
+parameters! {
+    /// The cache of a controller, and what the controller does because it has one. The cache is the engine's own; these are its sizes.
+    CacheSpec {
+        memory_mib_s: 100 ..= 1_000_000, "What its memory carries, in MiB per second; a byte of the cache goes in once, and out once.";
+        cached_command_ns: 0 ..= 1_000_000, "Processor time for a part of a command that the cache answers, besides that for the command, in nanoseconds.";
+        hit_latency_ns: 0 ..= 1_000_000, "What a command takes besides that needs no drive, in nanoseconds; others go on meanwhile.";
+        fast_path_command_ns: 0 ..= 1_000_000, "Processor time for a command of the host on the fast path, in nanoseconds; 0: it has none.";
+        low_mark_percent: 1 ..= 98, "How much of the cache is dirty when it begins to make room, in percent.";
+        high_mark_percent: 2 ..= 99, "How much is dirty when it does nothing else, in percent.";
+        most_raid10_drives: 2 ..= 256, "The most drives of one RAID 10.";
+    }
+}

@@ -10,7 +10,7 @@ mod read;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use keys::{Key, RotatingSpec, SsdSpec};
+pub use keys::{CacheSpec, Key, RotatingSpec, SsdSpec};
 pub use read::COMMON_KEYS;
 
 use crate::link::{DriveLink, HostLink};
@@ -152,14 +152,40 @@ pub struct ControllerSpec {
     pub write_latency_ns: u64,
     /// The most commands of the host at a time; 0: no limit.
     pub most_outstanding: u64,
-    /// What its memory or bus carries, in MiB per second; 0: more than its links.
+    /// What it carries to the host, in MiB per second; 0: more than its links.
+    pub read_path_mib_s: u64,
+    /// What it carries from the host, in MiB per second; 0: more than its links.
+    pub write_path_mib_s: u64,
+    /// What it carries both ways together, in MiB per second; 0: as much as each way by itself.
     pub data_path_mib_s: u64,
-    /// What its driver reads on behind a stream of reads, in KiB; 0: it has no such mode, or it is off.
+    /// What it, or its driver, reads on behind a stream of reads at most, in KiB; 0: it has no such mode, or it is off.
     pub reads_ahead_kib: u64,
     /// Whether the halves of a mirror share a deep stream in long runs, not request by request.
     pub mirror_runs: bool,
+    /// What its cache is; `None`: it has none.
+    pub cache: Option<ControllerCache>,
     /// All its numbers with their sources.
     pub values: Vec<Sourced>,
+}
+
+/// A controller's cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ControllerCache {
+    /// Its numbers.
+    pub spec: CacheSpec,
+    /// What keeps it over a power cut, such as `FBU`, where that is fitted; `none`: nothing.
+    pub protection: String,
+    /// The presets that it offers, its default first.
+    pub presets: Vec<String>,
+    /// What of a volume can be set, as the options of the command line are called: `write-mode`.
+    pub settings: Vec<String>,
+}
+
+impl ControllerCache {
+    /// Whether what is in it outlives a power cut.
+    pub fn is_protected(&self) -> bool {
+        self.protection != "none"
+    }
 }
 
 /// Drives and controllers by name.
@@ -194,7 +220,10 @@ fn named<'a, T>(
     let wanted = folded(name);
     let found = all.iter().find(|candidate| {
         let (model, aliases) = names(candidate);
-        std::iter::once(model).chain(aliases).any(|name| folded(name) == wanted)
+        // A part number says what is meant without its maker.
+        let part = model.split_once(' ').map(|(_, part)| part);
+        let known = std::iter::once(model).chain(aliases).map(String::as_str).chain(part);
+        known.into_iter().any(|name| folded(name) == wanted)
     });
     found.ok_or_else(|| {
         let known: Vec<&str> = all

@@ -1,6 +1,9 @@
 //! Reads a file of the catalog. Every error names the file, the line and the key.
 
-use super::{ControllerSpec, DriveKind, DriveSpec, Error, Key, Result, RotatingSpec, Sourced, SsdSpec};
+use super::{
+    CacheSpec, ControllerCache, ControllerSpec, DriveKind, DriveSpec, Error, Key, Result, RotatingSpec,
+    Sourced, SsdSpec,
+};
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,6 +28,9 @@ struct Form {
     host: Option<Spanned<String>>,
     levels: Option<Spanned<Vec<String>>>,
     strips_kib: Option<Spanned<Vec<u64>>>,
+    protection: Option<Spanned<String>>,
+    presets: Option<Spanned<Vec<String>>>,
+    settings: Option<Spanned<Vec<String>>>,
     /// Where the words come from; for people.
     source: String,
     values: Spanned<BTreeMap<Spanned<String>, Spanned<Number>>>,
@@ -40,6 +46,9 @@ struct Number {
 
 /// What a source begins with.
 const SOURCES: [&str; 4] = ["published", "data sheet", "calibrated", "assumed"];
+const PRESETS: [&str; 3] = ["data-protection", "performance", "fast-path"];
+const SETTINGS: [&str; 4] = ["read-mode", "write-mode", "cache-mode", "drive-cache"];
+const PROTECTIONS: [&str; 4] = ["none", "BBU", "FBU", "CacheVault"];
 const LEVELS: [&str; 12] = [
     "jbod", "raid0", "raid00", "raid1", "raid1e", "raid10", "raid4", "raid5", "raid5ee", "raid6", "raid50",
     "raid60",
@@ -114,16 +123,28 @@ pub const COMMON_KEYS: &[Key] = &[
         meaning: "The most commands of the host at a time; 0: no limit.",
     },
     Key {
+        name: "read_path_mib_s",
+        least: 0,
+        most: 1_000_000,
+        meaning: "What it carries to the host, in MiB per second; 0: more than its links.",
+    },
+    Key {
+        name: "write_path_mib_s",
+        least: 0,
+        most: 1_000_000,
+        meaning: "What it carries from the host, in MiB per second; 0: more than its links.",
+    },
+    Key {
         name: "data_path_mib_s",
         least: 0,
         most: 1_000_000,
-        meaning: "What its memory or bus carries, in MiB per second; 0: more than its links.",
+        meaning: "What it carries both ways together, in MiB per second; 0: as much as each way by itself.",
     },
     Key {
         name: "reads_ahead_kib",
         least: 0,
-        most: 4096,
-        meaning: "What its driver reads on behind a stream of reads, in KiB; 0: it has no such mode.",
+        most: 65_536,
+        meaning: "What it or its driver reads on behind a stream of reads at most, in KiB; 0: it has no such mode.",
     },
     Key {
         name: "mirror_runs",
@@ -336,6 +357,7 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         );
     }
     let take = |name: &str| values.named(COMMON_KEYS, name);
+    let cache_mib = take("cache_mib")?;
     Ok(ControllerSpec {
         model: form.model.clone(),
         aliases: form.aliases.clone(),
@@ -347,7 +369,7 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         most_drives: take("most_drives")?,
         levels: levels.get_ref().clone(),
         strips_kib: strips.get_ref().clone(),
-        cache_mib: take("cache_mib")?,
+        cache_mib,
         cores: take("cores")?,
         host_command_ns: take("host_command_ns")?,
         drive_command_ns: take("drive_command_ns")?,
@@ -356,9 +378,88 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         latency_ns: take("latency_ns")?,
         write_latency_ns: take("write_latency_ns")?,
         most_outstanding: take("most_outstanding")?,
+        read_path_mib_s: take("read_path_mib_s")?,
+        write_path_mib_s: take("write_path_mib_s")?,
         data_path_mib_s: take("data_path_mib_s")?,
         reads_ahead_kib: take("reads_ahead_kib")?,
         mirror_runs: take("mirror_runs")? == 1,
+        cache: cache(file, form, values, cache_mib)?,
         values: values.finish()?,
     })
+}
+
+/// The words of a list, which must all be among those that are known.
+fn words(
+    file: &File<'_>,
+    key: &str,
+    found: Option<&Spanned<Vec<String>>>,
+    known: &[&str],
+) -> Result<Vec<String>> {
+    let Some(found) = found else {
+        let such_as = known.join("\", \"");
+        return Err(file.error(
+            0..0,
+            format_args!(
+                "the key '{key}' is missing, and there is a cache; add some of {key} = [\"{such_as}\"]"
+            ),
+        ));
+    };
+    match found.get_ref().iter().find(|word| !known.contains(&word.as_str())) {
+        Some(word) => Err(file.error(
+            found.span(),
+            format_args!("the key '{key}': '{word}' is not known; expected some of {}", known.join(", ")),
+        )),
+        None => Ok(found.get_ref().clone()),
+    }
+}
+
+/// A controller's cache, if it has one; otherwise nothing may be said of it.
+fn cache(file: &File<'_>, form: &Form, values: &Values<'_>, mib: u64) -> Result<Option<ControllerCache>> {
+    if mib == 0 {
+        let said = [
+            ("protection", form.protection.as_ref().map(Spanned::span)),
+            ("presets", form.presets.as_ref().map(Spanned::span)),
+            ("settings", form.settings.as_ref().map(Spanned::span)),
+        ];
+        let said = said.into_iter().find_map(|(key, at)| Some((key, at?)));
+        return match said {
+            Some((key, at)) => Err(file.error(
+                at,
+                format_args!("the key '{key}' is of a cache, and cache_mib is 0; leave one of them out"),
+            )),
+            None => Ok(None),
+        };
+    }
+    let Some(protection) = &form.protection else {
+        return Err(file.error(
+            0..0,
+            "the key 'protection' is missing, and there is a cache; add one such as protection = \"FBU\"",
+        ));
+    };
+    if !PROTECTIONS.contains(&protection.get_ref().as_str()) {
+        return Err(file.error(
+            protection.span(),
+            format_args!(
+                "the key 'protection': '{}' is not known; expected one of {}",
+                protection.get_ref(),
+                PROTECTIONS.join(", ")
+            ),
+        ));
+    }
+    let presets = words(file, "presets", form.presets.as_ref(), &PRESETS)?;
+    let settings = words(file, "settings", form.settings.as_ref(), &SETTINGS)?;
+    let spec = CacheSpec::read(|key| values.take(key))?;
+    if spec.low_mark_percent >= spec.high_mark_percent {
+        return Err(file.error(
+            form.values.span(),
+            "the key 'low_mark_percent' is not below high_mark_percent; lower it",
+        ));
+    }
+    if presets.iter().any(|preset| preset == "fast-path") && spec.fast_path_command_ns == 0 {
+        return Err(file.error(
+            form.values.span(),
+            "the key 'fast_path_command_ns' is 0, and there is the preset fast-path; leave one of them out",
+        ));
+    }
+    Ok(Some(ControllerCache { spec, protection: protection.get_ref().clone(), presets, settings }))
 }

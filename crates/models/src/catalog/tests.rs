@@ -17,7 +17,7 @@ fn every_file_can_be_read() {
     for (file, text) in builtin::FILES {
         catalog.read(file, text).unwrap();
     }
-    assert_eq!((catalog.drives.len(), catalog.controllers.len()), (16, 17));
+    assert_eq!((catalog.drives.len(), catalog.controllers.len()), (16, 35));
     let folded: Vec<String> = catalog
         .controllers
         .iter()
@@ -35,6 +35,9 @@ fn names_are_found_however_they_are_written() {
         assert_eq!(catalog.controller(name).unwrap().model, "PRAID CP400i");
     }
     assert_eq!(catalog.drive("seagate st91000640ns").unwrap().aliases[0], "SATA-6G-HDD");
+    for name in ["ST973451SS", "st973451ss", "Seagate ST973451SS", "seagate-st973451ss"] {
+        assert_eq!(catalog.drive(name).unwrap().model, "Seagate ST973451SS", "with and without its maker");
+    }
     let sentence = catalog.controller("PERC").unwrap_err().to_string();
     assert!(sentence.contains("'PERC'") && sentence.contains("LSI2008"), "{sentence}");
 }
@@ -75,4 +78,68 @@ fn ones_own_file_takes_the_place_of_the_built_in_one() {
     let mut drive = catalog.drive("SAS-6G-HDD").unwrap().clone();
     assert_eq!(drive.parameter("rpm"), Some(&mut 10000));
     assert_eq!(drive.parameter("colour"), None);
+}
+
+/// All that the papers have, by the names that they use.
+#[test]
+fn every_controller_of_the_papers_is_there_with_the_cache_that_it_has() {
+    let catalog = Catalog::builtin();
+    for (name, mib, protection) in [
+        ("LSI1078", 512, "BBU"),
+        ("LSI2108", 512, "BBU"),
+        ("LSI2208-1G", 1024, "FBU"),
+        ("LSI2208-1G-2.0", 1024, "FBU"),
+        ("LSI2208-1G-3.0", 1024, "FBU"),
+        ("LSI2208-512-2.0", 512, "FBU"),
+        ("LSI2208-512-3.0", 512, "FBU"),
+        ("PRAID EM400i", 1024, "FBU"),
+        ("PRAID EP400i", 1024, "FBU"),
+        ("PRAID EP420i", 2048, "FBU"),
+        ("RMS3CC080", 1024, "FBU"),
+        ("RS3DC080", 1024, "FBU"),
+        ("9260-8i", 512, "BBU"),
+        ("9260CV-8i", 512, "CacheVault"),
+        ("Adaptec 3805", 128, "BBU"),
+        ("Atto R348", 256, "BBU"),
+        ("ICP 5085BL", 256, "BBU"),
+        ("3ware 9750-8i", 512, "BBU"),
+    ] {
+        let controller = catalog.controller(name).unwrap();
+        let cache = controller.cache.as_ref().unwrap();
+        assert_eq!((controller.cache_mib, cache.protection.as_str()), (mib, protection), "{name}");
+        assert!(cache.spec.low_mark_percent < cache.spec.high_mark_percent, "{name}");
+    }
+    for name in ["Raidcore RC5252-8", "PRAID CP400i", "LSI2008", "direct"] {
+        assert_eq!(catalog.controller(name).unwrap().cache, None, "{name}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_cache_is_named() {
+    let (_, good) = builtin::FILES.iter().find(|(file, _)| file.contains("ep400i")).unwrap();
+    for (from, to, parts) in [
+        ("protection = \"FBU\"\n", "", &["'protection' is missing", "protection = \"FBU\""][..]),
+        ("protection = \"FBU\"", "protection = \"prayer\"", &["'prayer'", "CacheVault", ":8: "]),
+        ("\"data-protection\"", "\"turbo\"", &["'presets'", "'turbo'", ":9: "]),
+        ("\"read-mode\"", "\"colour\"", &["'settings'", "'colour'"]),
+        ("cache_mib = { value = 1024", "cache_mib = { value = 0", &["'protection' is of a cache", ":8: "]),
+        (
+            "low_mark_percent = { value = 47",
+            "low_mark_percent = { value = 50",
+            &["not below high_mark_percent"],
+        ),
+        (
+            "fast_path_command_ns = { value = 2000",
+            "fast_path_command_ns = { value = 0",
+            &["preset fast-path"],
+        ),
+        ("memory_mib_s = {", "memory_kib_s = {", &["'memory_mib_s' is missing"]),
+    ] {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, *good, "{from}");
+        let sentence = Catalog::default().read("mine.toml", &text).unwrap_err().to_string();
+        for part in parts {
+            assert!(sentence.contains(part), "{part}: {sentence}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! A case: a configuration under a profile at some depth, written in a line, and what the models make of it.
 
-use crate::configuration::{Configuration, Policies, parse_drives};
+use crate::configuration::{Configuration, parse_drives};
 use crate::error::{Error, Result};
 use crate::method::MeasuringMethod;
+use crate::policies::Policies;
 use crate::request::Runs;
 use crate::simulate::simulate;
 use layout::Level;
@@ -11,8 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storagebench::{Access, Ladder, Row};
+use units::StripSize;
 
-/// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / CACHE @ DEPTH`: drives' caches `on`, `off` or `own`; the depth a
+/// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / SETTINGS @ DEPTH`: the settings in [any order](Settings); the depth a
 /// number or `max`, the best of the method's ladder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
@@ -21,7 +23,7 @@ pub struct Case {
     level: String,
     profile: String,
     method: String,
-    cache: String,
+    settings: Settings,
     /// `None`: the best of the ladder.
     depth: Option<u32>,
 }
@@ -34,12 +36,12 @@ impl Case {
     pub fn parse(text: &str) -> Result<Case> {
         let wrong = || {
             Error::failed(format!(
-                "'{text}' is no case; expected CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / CACHE @ DEPTH"
+                "'{text}' is no case; expected CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / SETTINGS @ DEPTH"
             ))
         };
         let (words, depth) = text.rsplit_once('@').ok_or_else(wrong)?;
         let words: Vec<&str> = words.split(" / ").map(str::trim).collect();
-        let [controller, drives, level, profile, method, cache] = words[..] else { return Err(wrong()) };
+        let [controller, drives, level, profile, method, settings] = words[..] else { return Err(wrong()) };
         let depth = match depth.trim() {
             "max" => None,
             number => Some(number.parse().map_err(|_| wrong())?),
@@ -51,7 +53,7 @@ impl Case {
             level: own(level),
             profile: own(profile),
             method: own(method),
-            cache: own(cache),
+            settings: Settings::parse(settings)?,
             depth,
         })
     }
@@ -59,8 +61,8 @@ impl Case {
     /// A short name for lists.
     pub fn name(&self) -> String {
         let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
-        let cache = if self.cache == "off" { " (drive cache off)" } else { "" };
-        format!("{} {} {} {}{depth}{cache}", self.controller, self.drives, self.level, self.profile)
+        let settings = self.settings.words();
+        format!("{} {} {} {}{depth}{settings}", self.controller, self.drives, self.level, self.profile)
     }
 
     /// The server that it runs on.
@@ -71,15 +73,66 @@ impl Case {
         let controller = catalog.controller(&self.controller).map_err(Error::refused)?;
         let drives = parse_drives(catalog, &self.drives)?;
         let level: Level = self.level.parse()?;
-        let drive_cache = match self.cache.as_str() {
-            "on" => Some(true),
-            "off" => Some(false),
-            "own" => None,
-            other => return Err(Error::failed(format!("'{other}': expected the cache on, off or own"))),
-        };
         let shape = Configuration::shape(level, drives.len(), None)?;
-        let policies = Policies { drive_cache, ..Policies::default() };
-        Configuration::new(controller, drives, shape, None, &policies)
+        let Settings { drive_cache, preset, write_mode, read_mode, cache_mode, strip, .. } =
+            self.settings.clone();
+        let policies =
+            Policies { drive_cache, preset, write_mode, read_mode, cache_mode, ..Policies::default() };
+        Configuration::new(controller, drives, shape, strip, &policies)
+    }
+}
+
+/// What is set, as words: the drives' caches `on`, `off` or `own`; a preset, or modes of the controller's cache by their names;
+/// `strip=256K`; `workers=4` on the host, and `io-ns=3000`, what an I/O takes of one of its cores.
+#[derive(Clone, Default, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Settings {
+    drive_cache: Option<bool>,
+    preset: Option<String>,
+    write_mode: Option<String>,
+    read_mode: Option<String>,
+    cache_mode: Option<String>,
+    strip: Option<StripSize>,
+    workers: Option<u32>,
+    io_ns: Option<u64>,
+}
+
+impl Settings {
+    fn parse(text: &str) -> Result<Settings> {
+        let mut settings = Settings::default();
+        for word in text.split_whitespace() {
+            let wrong = || Error::failed(format!("'{word}' in '{text}' is no setting of a case"));
+            let named = Some(word.to_owned());
+            match (word, word.split_once('=')) {
+                ("on", _) => settings.drive_cache = Some(true),
+                ("off", _) => settings.drive_cache = Some(false),
+                ("own", _) => settings.drive_cache = None,
+                ("data-protection" | "performance" | "fast-path", _) => settings.preset = named,
+                ("write-through" | "write-back" | "always-write-back", _) => settings.write_mode = named,
+                ("read-ahead" | "no-read-ahead", _) => settings.read_mode = named,
+                ("direct" | "cached", _) => settings.cache_mode = named,
+                (_, Some(("strip", strip))) => settings.strip = Some(strip.parse().map_err(|_| wrong())?),
+                (_, Some(("workers", workers))) => {
+                    settings.workers = Some(workers.parse().map_err(|_| wrong())?);
+                }
+                (_, Some(("io-ns", ns))) => settings.io_ns = Some(ns.parse().map_err(|_| wrong())?),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(settings)
+    }
+
+    /// In brackets, what is not usual.
+    fn words(&self) -> String {
+        let mut words: Vec<String> = Vec::new();
+        words.extend(self.preset.clone());
+        words.extend(self.write_mode.clone());
+        words.extend(self.read_mode.clone());
+        words.extend(self.cache_mode.clone());
+        words.extend(self.strip.map(|strip| format!("strip {}", strip.bytes())));
+        words.extend((self.drive_cache == Some(false)).then(|| "drive cache off".to_owned()));
+        words.extend(self.workers.map(|workers| format!("{workers} workers")));
+        words.extend(self.io_ns.map(|ns| format!("{ns} ns of the host an I/O")));
+        if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
     }
 }
 
@@ -156,6 +209,8 @@ impl<'a> Runner<'a> {
             (None, Some(ladder)) => method.ladder = ladder.clone(),
             (None, None) => {}
         }
+        method.host_io_ns = case.settings.io_ns.unwrap_or(method.host_io_ns);
+        let workers = case.settings.workers.unwrap_or(1);
         let mut rows = Vec::new();
         for profile in storagebench::Catalog::builtin().select(&case.profile)? {
             let (rotating, flash) = self.runtimes;
@@ -163,7 +218,7 @@ impl<'a> Runner<'a> {
             if configuration.rotates() && profile.access() == Access::Sequential {
                 runtime /= 4; // It has no chance in it.
             }
-            let runs = Runs { runtime, ramp: runtime / 3, workers: 1, seed: 1, seeds: 1 };
+            let runs = Runs { runtime, ramp: runtime / 3, workers, seed: 1, seeds: 1 };
             rows.extend(simulate(&configuration, &method, &runs, &profile.on_any_ladder(), &|| {})?);
         }
         Ok(rows)

@@ -72,7 +72,7 @@ impl Fact {
 
 /// What a thing has, by `NAME / KEY`:
 ///
-/// - a controller: a value of its file; `default_strip_kib`; a level, 1 when it offers it;
+/// - a controller: a value of its file; `default_strip_kib`, `largest_strip_kib`; `fast_path` or a level, 1 when it offers it;
 /// - a drive: a value of its file; `capacity_gb`;
 /// - a level: `min_drives`; `LEVEL on N drives`: `write_penalty`, `usable_drives`, `survives`, `accesses_per_read`;
 /// - a method: `sequential_percent`, `random_percent` of a volume, `file_gib` for so many drives as it has at least.
@@ -110,6 +110,11 @@ fn of_catalog(catalog: &Catalog, name: &str, key: &str) -> Option<f64> {
             Some(f64::from(u8::from(controller.levels.iter().any(|offered| offered == level.name()))))
         }
         Err(_) if key == "default_strip_kib" => controller.strips_kib.first().map(|kib| *kib as f64),
+        Err(_) if key == "largest_strip_kib" => controller.strips_kib.iter().max().map(|kib| *kib as f64),
+        Err(_) if key == "fast_path" => {
+            let presets = controller.cache.iter().flat_map(|cache| &cache.presets);
+            Some(f64::from(u8::from(presets.into_iter().any(|preset| preset == "fast-path"))))
+        }
         Err(_) => among(&controller.values),
     }
 }

@@ -29,6 +29,8 @@ pub struct Figure {
     pub profile: String,
     /// At how many outstanding I/Os.
     pub outstanding: String,
+    /// How many workers put the load on.
+    pub workers: String,
     /// What the value is of.
     pub metric: String,
     /// The value, or the statement.
@@ -73,7 +75,7 @@ pub fn figures() -> Result<Vec<Figure>> {
                 [(); 9].map(|()| next());
             // Access, read share and block are those of the profile.
             let (_, _, _) = (next()?, next()?, next()?);
-            let [outstanding, _, metric, value, kind] = [(); 5].map(|()| next());
+            let [outstanding, workers, metric, value, kind] = [(); 5].map(|()| next());
             Some(Figure {
                 id: id?,
                 doc: doc?,
@@ -85,6 +87,7 @@ pub fn figures() -> Result<Vec<Figure>> {
                 settings: settings?,
                 profile: profile?,
                 outstanding: outstanding?,
+                workers: workers?,
                 metric: metric?,
                 value: value?,
                 kind: kind?,

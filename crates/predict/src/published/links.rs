@@ -79,6 +79,7 @@ pub fn shares(doc: &str) -> LinkShares {
 /// A row about links: of a table of what they carry, or about their coding and share. `None`: it is about something else.
 pub fn reproduce(catalog: &Catalog, figure: &Figure) -> Option<Result<Vec<Reproduced>>> {
     match (figure.metric.as_str(), figure.setting("quantity")) {
+        ("limit_mib_s", Some(quantity)) if quantity.contains("memory bandwidth") => None,
         ("limit_mib_s", _) => Some(limit(catalog, figure)),
         (_, Some(quantity)) if quantity.starts_with("coding overhead") => {
             Some(of_kinds(figure, Interface::coding_percent))

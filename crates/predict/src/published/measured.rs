@@ -45,7 +45,8 @@ impl Measured {
         for controller in controllers.into_iter().filter(|name| catalog.controller(name).is_ok()) {
             let head = format!("{controller} / {count}x{} / {level}", figure.drive);
             let what = format!("{controller} {count}x{} {level} {}", figure.drive, figure.profile);
-            runs.push((what, cases(catalog, figure, &head, single)?));
+            let settings = settings(catalog, figure, controller, single);
+            runs.push((what, cases(figure, &head, &settings)?));
         }
         match runs.is_empty() {
             true => Err(missing("its controllers are not in the catalog")),
@@ -71,28 +72,45 @@ impl Measured {
 }
 
 /// A controller's cases: all profiles of the row at all its depths.
-fn cases(catalog: &Catalog, figure: &Figure, head: &str, single: bool) -> Result<Vec<Case>> {
+fn cases(figure: &Figure, head: &str, settings: &str) -> Result<Vec<Case>> {
     let depths = match figure.outstanding.as_str() {
         "max(1-512)" => vec!["max"],
         depths => depths.split('|').collect(),
     };
-    let (method, cache) = (&figure.doc, cache(catalog, figure, single));
+    let method = &figure.doc;
     let mut cases = Vec::new();
     for profile in figure.profile.split('|') {
         let profile = profile.to_lowercase().replace(' ', "-");
         for depth in &depths {
-            cases.push(Case::parse(&format!("{head} / {profile} / {method} / {cache} @ {depth}"))?);
+            cases.push(Case::parse(&format!("{head} / {profile} / {method} / {settings} @ {depth}"))?);
         }
     }
     Ok(cases)
 }
 
-/// Whether the drives' caches were on: for the paper of 2016 off on SAS disks in arrays, else on.
-fn cache(catalog: &Catalog, figure: &Figure, single: bool) -> &'static str {
+/// What was set: the drives' caches, for the paper of 2016 off on SAS disks in arrays, else on; and what the row says of a
+/// controller's cache. Presets that it names are what a controller does unless it is told otherwise.
+fn settings(catalog: &Catalog, figure: &Figure, controller: &str, single: bool) -> String {
     let sas_disk = catalog
         .drive(&figure.drive)
         .is_ok_and(|drive| drive.is_rotating() && matches!(drive.link, DriveLink::Sas { .. }));
     let off = figure.settings.contains("disk cache disabled")
         || (figure.doc == "fujitsu2016" && sas_disk && !single);
-    if off { "off" } else { "on" }
+    let mut words = vec![if off { "off" } else { "on" }.to_owned()];
+    if let Some(cache) = catalog.controller(controller).ok().and_then(|controller| controller.cache.as_ref())
+    {
+        let has_fast_path = cache.presets.iter().any(|preset| preset == "fast-path");
+        let named = figure.settings.contains("Fast Path optimum") || figure.setting("fastpath") == Some("on");
+        let without =
+            figure.setting("read_mode") == Some("No read-ahead") || figure.setting("fastpath") == Some("off");
+        if named && has_fast_path {
+            words.push("fast-path".to_owned());
+        } else if without {
+            words.push("no-read-ahead write-through".to_owned());
+        }
+    }
+    if let Some(workers) = figure.workers.parse::<u32>().ok().filter(|workers| *workers > 1) {
+        words.push(format!("workers={workers}"));
+    }
+    words.join(" ")
 }

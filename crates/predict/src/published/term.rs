@@ -8,7 +8,7 @@ use crate::error::Result;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Term {
     /// A configuration under a load.
-    Case(Case),
+    Case(Box<Case>),
     /// What a link carries in practice, as the statement's document reckons.
     Link(Interface),
 }
@@ -21,7 +21,7 @@ impl Term {
     pub fn parse(text: &str) -> Result<Term> {
         match text.strip_prefix("link ") {
             Some(link) => Interface::parse(link).map(Term::Link),
-            None => Case::parse(text).map(Term::Case),
+            None => Case::parse(text).map(|case| Term::Case(Box::new(case))),
         }
     }
 

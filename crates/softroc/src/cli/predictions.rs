@@ -19,6 +19,10 @@ pub enum MethodName {
     Fujitsu2016,
     /// A file of 8 GB, aligned to sectors, 3 outstanding I/Os; links carry 85 %.
     Sx940,
+    /// All of the volume, blocks aligned to their size, 1..256; links carry 90 %.
+    Intel2014,
+    /// All of the volume, aligned to sectors, 1..256; links carry 85 %.
+    Reviews,
 }
 
 /// On or off.
@@ -34,8 +38,18 @@ pub enum Switch {
 #[derive(Args, Debug)]
 pub struct Predict {
     /// The controller: an alias or a product name from 'softroc catalog list', or direct for a single drive.
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "compare",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub controller: String,
+
+    /// Two controllers, in place of --controller: the same drives under the same load behind each, side by side.
+    #[arg(long, value_names = ["NAME", "NAME"], num_args = 2, conflicts_with = "controller")]
+    pub compare: Vec<String>,
 
     /// The drives, such as 8xSAS-6G-HDD; several kinds are joined by +.
     #[arg(long, value_name = "SPEC")]
@@ -53,11 +67,13 @@ pub struct Predict {
     #[arg(long, value_name = "SIZE")]
     pub strip: Option<StripSize>,
 
-    /// The controller's preset: data-protection (drive caches off), performance (drive caches on) or fast-path.
+    /// The controller's preset: data-protection (drive caches off), performance (drive caches on) or fast-path (without the
+    /// controller's cache, drive caches on) [default: as performance, the drive caches as each drive has its own].
     #[arg(long, value_name = "PRESET")]
     pub preset: Option<String>,
 
-    /// The write mode of a controller with a cache.
+    /// The write mode of a controller with a cache: write-through, write-back (if its cache is protected against power cuts) or
+    /// always-write-back [default: write-back].
     #[arg(long, value_name = "MODE")]
     pub write_mode: Option<String>,
 
@@ -65,7 +81,7 @@ pub struct Predict {
     #[arg(long, value_name = "MODE")]
     pub read_mode: Option<String>,
 
-    /// The cache mode of a controller with a cache.
+    /// The cache mode of a controller with a cache: direct or cached (what was read is kept) [default: direct].
     #[arg(long, value_name = "MODE")]
     pub cache_mode: Option<String>,
 

@@ -3,7 +3,7 @@
 use crate::cli::CatalogCommand;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use models::{Catalog, ControllerSpec, DriveSpec, RotatingSpec, Sourced, SsdSpec};
+use models::{CacheSpec, Catalog, ControllerSpec, DriveSpec, RotatingSpec, Sourced, SsdSpec};
 use serde_json::{Value, json};
 use units::{ByteCount, decimal_capacity};
 
@@ -91,6 +91,9 @@ fn controller_json(controller: &ControllerSpec) -> Value {
         "source": controller.source, "host": controller.host_link.map(|link| link.to_string()),
         "interface": ports(controller), "levels": controller.levels,
         "strips_kib": controller.strips_kib, "values": numbers_json(&controller.values),
+        "cache": controller.cache.as_ref().map(|cache| json!({
+            "protection": cache.protection, "presets": cache.presets, "settings": cache.settings,
+        })),
     })
 }
 
@@ -111,7 +114,8 @@ fn show(catalog: &Catalog, name: &str, as_json: bool) -> Outcome {
     if as_json {
         return output::json(&json);
     }
-    let meanings = RotatingSpec::KEYS.iter().chain(SsdSpec::KEYS).chain(models::catalog::COMMON_KEYS);
+    let meanings = RotatingSpec::KEYS.iter().chain(SsdSpec::KEYS);
+    let meanings = meanings.chain(CacheSpec::KEYS).chain(models::catalog::COMMON_KEYS);
     let meaning = |key: &str| {
         let found = meanings.clone().find(|candidate| candidate.name == key);
         found.map_or_else(String::new, |key| key.meaning.to_owned())

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::{bench, machine, output, progress};
 use layout::Level;
 use predict::{Configuration, MeasuringMethod, Policies, Request, Runs, bottleneck, parse_drives};
-use storagebench::{Profile, Results};
+use storagebench::{Profile, Results, Row};
 
 impl From<MethodName> for predict::MethodName {
     fn from(name: MethodName) -> predict::MethodName {
@@ -18,13 +18,18 @@ impl From<MethodName> for predict::MethodName {
             MethodName::Fujitsu2013 => predict::MethodName::Fujitsu2013,
             MethodName::Fujitsu2016 => predict::MethodName::Fujitsu2016,
             MethodName::Sx940 => predict::MethodName::Sx940,
+            MethodName::Intel2014 => predict::MethodName::Intel2014,
+            MethodName::Reviews => predict::MethodName::Reviews,
         }
     }
 }
 
 /// Runs the command.
 pub fn run(command: &Predict) -> Outcome {
-    let request = request(command)?;
+    if !command.compare.is_empty() {
+        return compare(command);
+    }
+    let request = request(command, &command.controller)?;
     command.files.check(&[], Some(&request.profiles))?;
     let bar = progress::bar(request.simulations());
     let results = predict::predict(&request, &on(&bar))?;
@@ -53,8 +58,40 @@ fn note(model: &str) -> String {
     )
 }
 
-fn request(command: &Predict) -> Outcome<Request> {
-    let configuration = configured(command)?;
+/// The same behind each of several controllers: what each comes to, and how much of the first one that is.
+fn compare(command: &Predict) -> Outcome {
+    if command.files.any() {
+        return Err(Failure::usage(
+            "--compare prints a table alone; for files run 'softroc predict' with --controller, once for each",
+        ));
+    }
+    let requests: Vec<Request> =
+        command.compare.iter().map(|controller| request(command, controller)).collect::<Outcome<_>>()?;
+    let bar = progress::bar(requests.iter().map(Request::simulations).sum());
+    let all: Vec<Results> = requests
+        .iter()
+        .map(|request| predict::predict(request, &on(&bar)))
+        .collect::<predict::Result<_>>()?;
+    bar.finish_and_clear();
+    let Some((first, others)) = all.split_first() else { return Ok(()) };
+    let row = |(place, row): (usize, &Row)| {
+        let mut cells = vec![row.profile.clone(), row.outstanding.to_string(), format!("{:.0}", row.iops)];
+        for other in others.iter().filter_map(|other| other.rows.get(place)) {
+            cells.push(format!("{:.0}", other.iops));
+            cells.push(format!("{:.2}", other.iops / row.iops.max(f64::MIN_POSITIVE)));
+        }
+        cells
+    };
+    let rows: Vec<Vec<String>> = first.rows.iter().enumerate().map(row).collect();
+    let mut headers = vec!["profile", "outstanding"];
+    headers.extend(command.compare.iter().map(String::as_str));
+    headers.push("ratio");
+    let table = output::table(&headers, &rows, &[false, true, true, true, true]);
+    output::print(&format!("I/Os per second\n\n{table}"))
+}
+
+fn request(command: &Predict, controller: &str) -> Outcome<Request> {
+    let configuration = configured(command, controller)?;
     let mut method = MeasuringMethod::of(command.method.into(), configuration.drives.len())?;
     if let Some(ladder) = &command.outstanding {
         method.ladder = ladder.parse()?;
@@ -74,9 +111,9 @@ fn request(command: &Predict) -> Outcome<Request> {
     Ok(Request { configuration, method, profiles, runs })
 }
 
-fn configured(command: &Predict) -> Outcome<Configuration> {
+fn configured(command: &Predict, controller: &str) -> Outcome<Configuration> {
     let catalog = catalog_with(&command.catalog)?;
-    let controller = catalog.controller(&command.controller).map_err(Failure::not_found)?;
+    let controller = catalog.controller(controller).map_err(Failure::not_found)?;
     let drives = parse_drives(&catalog, &command.drives)?;
     let level = match command.level {
         Some(level) => level,
