@@ -200,6 +200,8 @@ impl Host {
             if !must && self.scene.may_fail() {
                 return Ok(()); // What it needs is missing.
             }
+            // Whoever watches has seen something worse, and looks no more.
+            self.scene.untrue.take().map_or(Ok(()), Err)?;
             if self.env.now() > end {
                 let volume = self.show().await?;
                 return Err(Error::new(
