@@ -119,9 +119,24 @@ pub(crate) fn authorities() -> String {
     std::env::var("SSL_CERT_FILE").unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned())
 }
 
-/// What a client needs to talk to those for whom certificates of a file vouch.
+/// What a client needs to talk to those for whom authorities of a file vouch, by the name under which they are asked for.
 pub(crate) fn vouched_for(file: &str) -> std::result::Result<ClientConfig, String> {
-    client(&Trust::File(PathBuf::from(file)))
+    let provider = Arc::new(provider::default_provider());
+    let unreadable = |why: String| format!("cannot read certificates from {file}: {why}");
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    // A machine's store may have some that are no authorities, or odd.
+    roots.add_parsable_certificates(certificates.filter_map(std::result::Result::ok));
+    if roots.is_empty() {
+        return Err(unreadable("there is no authority".to_owned()));
+    }
+    let also = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map_err(|error| unreadable(error.to_string()))?;
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(trusting(builder, Trusting { exact: Some(Vec::new()), also: Some(also), provider }))
 }
 
 /// How a client knows the server.

@@ -147,6 +147,8 @@ pub enum ShardMessage {
     /// volume there from this message on, or nowhere; what waits for a record goes there, too. Answered when what was written by the
     /// journal before is on the drives.
     LoseJournal(VolumeId, Uuid, Option<JournalPlace>, Done),
+    /// The labels of a volume say that this log device is out: no record of its journal goes there any more.
+    LeaveLogDevice(VolumeId, Uuid, Done),
     /// How much memory this shard has for what it keeps of reads.
     ReadRoom(ByteCount),
     /// What a volume does with its reads from now on.

@@ -166,6 +166,9 @@ impl Shard {
             ShardMessage::LoseJournal(id, lost, place, done) => {
                 self.lose_journal(id, lost, place.as_ref(), done);
             }
+            ShardMessage::LeaveLogDevice(id, device, done) => {
+                answer_control(&done, self.volume_or(id).map(|volume| volume.leave_log_device(device)));
+            }
             ShardMessage::ReadRoom(room) => inner.resources.clean().set_room(room),
             ShardMessage::SetReads(id, terms, done) => {
                 answer_control(&done, self.volume_or(id).map(|volume| volume.set_reads(terms)));

@@ -112,6 +112,30 @@ fn a_write_waits_until_a_device_that_lacks_its_record_is_recorded_as_out() {
     });
 }
 
+/// Another volume's records went there, too, and one of them failed: the labels of both go on without the device. Shards that have not
+/// met the failure planned records on both devices all the same, and `explain` said otherwise.
+#[test]
+fn a_device_that_another_volume_found_to_have_failed_is_not_asked_any_more() {
+    run(1, &DEVICES, |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        let planned = |bench: &Bench| {
+            let volume = bench.volume();
+            let health = |stripe| volume.planned_health(stripe);
+            let explained = volume.explain(plan::RequestKind::Write, range(0, 512), health);
+            explained.expect("it can be planned").to_string()
+        };
+        assert!(planned(&bench).contains("2 durable writes"), "{}", planned(&bench));
+        let before = on_device(&drives[4], ID);
+        let leave = |done| ShardMessage::LeaveLogDevice(common::VOLUME, Uuid([4; 16]), done);
+        bench.tell(leave).await;
+        assert!(planned(&bench).contains("1 durable write of"), "{}", planned(&bench));
+        write(bench.volume(), 4096, &[2; 512]).await.expect("written");
+        assert_eq!(on_device(&drives[4], ID), before);
+        assert!(on_device(&drives[5], ID).len() > before.len());
+        assert_eq!(told(&bench), 0);
+    });
+}
+
 /// Hosts notice nothing: what waited for a record on the last device has it on the members.
 #[test]
 fn when_the_last_device_fails_what_waits_goes_to_the_members() {

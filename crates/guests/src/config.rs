@@ -18,6 +18,12 @@ const LONGEST_RANGE: u32 = (1 << 30) / UNIT as u32;
 /// Room for the configuration space as it may grow; what is not known is zero.
 const SPACE: usize = 256;
 
+/// The longest of these segments, and with that the longest request: what a guest asks for at once ends in a while.
+const LONGEST_SEGMENT: u32 = 1 << 20;
+/// The most bytes of a request.
+pub(crate) const LONGEST_REQUEST: u64 = SEGMENTS as u64 * LONGEST_SEGMENT as u64;
+
+const SIZE_MAX: u64 = 1 << 1;
 const SEG_MAX: u64 = 1 << 2;
 const RO: u64 = 1 << 5;
 const BLK_SIZE: u64 = 1 << 6;
@@ -49,9 +55,20 @@ pub struct Negotiated {
 }
 
 impl Disk {
+    /// Whether it is the same for a guest that uses it. What it is told of sectors is not asked: any range of bytes is carried out. What
+    /// suits its drives is not, either: these come and go.
+    pub fn is_same(&self, other: &Disk) -> bool {
+        let shape = |disk: &Disk| {
+            let TargetGeometry { capacity, sector, strip, optimal_io, .. } = disk.geometry;
+            (capacity, sector, strip, optimal_io, disk.read_only)
+        };
+        shape(self) == shape(other)
+    }
+
     /// The bits of all that is offered.
     pub fn features(&self) -> u64 {
-        let always = SEG_MAX | BLK_SIZE | FLUSH | TOPOLOGY | MQ | INDIRECT_DESC | EVENT_IDX | VERSION_1;
+        let always =
+            SIZE_MAX | SEG_MAX | BLK_SIZE | FLUSH | TOPOLOGY | MQ | INDIRECT_DESC | EVENT_IDX | VERSION_1;
         always | if self.read_only { RO } else { DISCARD | WRITE_ZEROES }
     }
 
@@ -67,6 +84,7 @@ impl Disk {
         let sectors = |bytes: ByteCount| bytes.0 / sector.0;
         let mut space = Space([0; SPACE]);
         space.put(0, &(capacity.0 / UNIT).to_le_bytes());
+        space.put(8, &LONGEST_SEGMENT.to_le_bytes());
         space.put(12, &SEGMENTS.to_le_bytes());
         space.put(20, &u32::try_from(sector.0).unwrap_or(UNIT as u32).to_le_bytes());
         // Physical sectors as a power of two of logical ones; then strip and stripe, in logical sectors.

@@ -17,6 +17,8 @@ use units::ByteCount;
 
 /// How long requests wait for a volume that is not served.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long shards may differ about which targets there are.
+const OTHER_SHARDS: Duration = Duration::from_secs(5);
 /// How often is looked whether it is.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -27,6 +29,8 @@ pub(crate) struct Slots<S: Targets> {
     peer: Peer,
     read_only: bool,
     queue: Rc<dyn KernelQueue>,
+    /// The number of the target that the disk is. This shard may come to serve it a moment later than it hears of it.
+    wanted: Cell<Option<u64>>,
     work: RefCell<Option<Rc<Work<S::Target>>>>,
     /// Slots that have not ended.
     left: Cell<u16>,
@@ -50,6 +54,7 @@ impl<S: Targets> Slots<S> {
             read_only,
             left: Cell::new(queue.depth()),
             queue,
+            wanted: Cell::new(None),
             work: RefCell::default(),
             under_way: Cell::new(0),
             changed: Signal::default(),
@@ -63,9 +68,16 @@ impl<S: Targets> Slots<S> {
 
     /// The disk is this target, from now on.
     pub fn set_target(&self, number: u64) {
-        let env = self.env();
-        let Some(target) = self.targets.targets().into_iter().find(|target| target.number() == number) else {
-            return;
+        self.wanted.set(Some(number));
+        self.connect();
+    }
+
+    /// Is a host of the target, if that is served here. Whether it is.
+    fn connect(&self) -> bool {
+        let (env, Some(number)) = (self.env(), self.wanted.get()) else { return false };
+        let mut targets = self.targets.targets().into_iter();
+        let Some(target) = targets.find(|target| target.number() == number && target.is_served()) else {
+            return false;
         };
         let host: Connected = self.hosts.connect(Connection {
             peer: self.peer.clone(),
@@ -78,6 +90,7 @@ impl<S: Targets> Slots<S> {
         let read_only = self.read_only || target.is_read_only();
         let work = Work { env: env.clone(), geometry: target.geometry(), target, host, read_only };
         self.work.replace(Some(Rc::new(work)));
+        true
     }
 
     /// Whether the disk is gone, and nothing of it is under way.
@@ -143,6 +156,9 @@ impl<S: Targets> Slots<S> {
                 // A host of a volume that is no more keeps nobody from anything.
                 _ => drop(self.work.take()),
             }
+            if self.connect() {
+                continue;
+            }
             if self.env().now() >= until {
                 return Err(IoError::new(IoErrorKind::Gone));
             }
@@ -151,13 +167,19 @@ impl<S: Targets> Slots<S> {
     }
 
     async fn carry_out(&self, slot: u16, request: KernelRequest) -> Result<(), IoError> {
+        let mut until = None;
         loop {
             let work = self.served().await?;
-            match self.attempt(&work, slot, request).await {
-                // It was being stopped: it may be served again.
-                Err(error) if error.kind == IoErrorKind::Gone && !work.target.is_served() => {}
-                outcome => return outcome,
+            let outcome = self.attempt(&work, slot, request).await;
+            let is_gone = outcome.is_err_and(|error| error.kind == IoErrorKind::Gone);
+            // It was being stopped: it may be served again. Another shard may hear of that a moment earlier than this one; where it is
+            // served all the same, too many of its drives are gone.
+            let now = self.env().now();
+            let is_patient = !work.target.is_served() || now < *until.get_or_insert(now + OTHER_SHARDS);
+            if !is_gone || !is_patient {
+                return outcome;
             }
+            self.env().sleep(LOOK_EVERY).await;
         }
     }
 

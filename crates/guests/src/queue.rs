@@ -67,7 +67,8 @@ impl<S: Targets> Queue<S> {
             in_flight: parts.in_flight,
             kick: parts.kick,
             call: RefCell::new(parts.call),
-            is_due: Cell::new(false),
+            // What an earlier process had answered may not have been called for. A call too many does no harm.
+            is_due: Cell::new(true),
             under_way: Cell::new(0),
             is_stopping: Cell::new(false),
             is_over: Cell::new(false),

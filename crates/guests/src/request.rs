@@ -2,7 +2,7 @@
 //! end of what it may write, data in either.
 
 use crate::GuestMemory;
-use crate::config::{RANGES, UNIT};
+use crate::config::{LONGEST_REQUEST, RANGES, UNIT};
 use crate::ring::{Chain, Segment};
 use env::TargetGeometry;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -70,6 +70,9 @@ fn what(memory: &GuestMemory, chain: Chain, geometry: &TargetGeometry) -> Option
     let kind = u32::from_le_bytes(header[..4].try_into().ok()?);
     let sector = u64::from_le_bytes(header[8..].try_into().ok()?);
     let readable = after(&chain.readable, HEADER as u64);
+    if total(&readable).max(total(&chain.writable)) > LONGEST_REQUEST {
+        return None;
+    }
     Some(match kind {
         READ => What::Read(within(sector, total(&chain.writable), geometry)?, chain.writable),
         WRITE => What::Write(within(sector, total(&readable), geometry)?, readable),

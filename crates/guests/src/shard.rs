@@ -7,10 +7,7 @@ use crate::in_flight::InFlight;
 use crate::kernel::Slots;
 use crate::queue::{Parts, Queue};
 use crate::ring::{Ring, RingPlace};
-use env::{
-    BlockTarget, Connection, Env, Hosts, KernelQueueSource, Peer, StreamSource, TargetGeometry, Targets,
-    mailbox,
-};
+use env::{BlockTarget, Connection, Env, Hosts, KernelQueueSource, Peer, StreamSource, Targets, mailbox};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -207,10 +204,8 @@ impl<S: Targets> Port<S> {
         let target = targets
             .find(|target| target.number() == start.target)
             .ok_or("its volume is not served any more")?;
-        // Which sectors it was told of is no matter: any range of bytes is carried out.
-        let TargetGeometry { host_sectors, smallest_request, .. } = start.disk.geometry;
-        let now = TargetGeometry { host_sectors, smallest_request, ..target.geometry() };
-        if now != start.disk.geometry {
+        let now = Disk { geometry: target.geometry(), ..start.disk };
+        if !now.is_same(&start.disk) {
             return Err(format!("'{}' is not what the guest was told", target.name()));
         }
         let ring = Ring::new(&start.memory, start.ring, start.negotiated).map_err(|broken| broken.0)?;

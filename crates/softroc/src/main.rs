@@ -81,13 +81,19 @@ fn main() -> ExitCode {
     // Its exit code says how all is.
     if let Command::Health(output) = &cli.command {
         let told = Control::of(&cli).and_then(|control| control.health(cli.json || output.json));
-        return told.unwrap_or_else(|failure| failure.report(cli.json));
+        return told.unwrap_or_else(|failure| {
+            failure.report(cli.json);
+            ExitCode::from(UNKNOWN)
+        });
     }
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(cli.json),
     }
 }
+
+/// Nothing is known of how all is, as monitors write it.
+const UNKNOWN: u8 = 3;
 
 /// The command line with `--json` in front, wherever it stood, and whether it did: between a noun that is a command
 /// itself (`bench`) and its verb no flag may stand.

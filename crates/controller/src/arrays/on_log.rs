@@ -246,7 +246,6 @@ impl Arrays {
         self.env.spawn("go on without a log device", async move {
             let gone_on = this.go_on_without(&array, &volume, device).await;
             this.answer_report(from, number, gone_on);
-            // The others would find out by their next record.
             for array in this.all() {
                 for volume in array.volumes() {
                     if let Err(error) = this.go_on_without(&array, &volume, device).await {
@@ -257,7 +256,7 @@ impl Arrays {
         });
     }
 
-    /// Has the label of a volume name a device no more, and its shards know where that was the last one.
+    /// Has the label of a volume name a device no more, and its shards know.
     ///
     /// # Errors
     /// When that cannot be recorded.
@@ -285,7 +284,17 @@ impl Arrays {
             self.data_log_is_lost(volume, served);
         }
         let lost = before.journal.and_then(|journal| journal.id);
-        let (Some(id), Some(lost)) = (another, lost) else { return Ok(()) };
+        let (Some(id), Some(lost)) = (another, lost) else {
+            // Shards that have not met the failure would find out by their next record. They are not waited for: they may wait for this.
+            let told = self.send_shards(|done| ShardMessage::LeaveLogDevice(served, device, done));
+            let name = volume.name();
+            self.env.spawn("tell that a log device is out", async move {
+                if let Err(why) = answers(told).await {
+                    tracing::warn!("'{name}' may ask a log device that is out once more: {why}");
+                }
+            });
+            return Ok(());
+        };
         // One that is being given up meanwhile does not tell all again.
         if volume.journal_id.get().is_some() {
             volume.journal_id.set(Some(id));

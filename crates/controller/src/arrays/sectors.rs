@@ -130,17 +130,28 @@ impl Arrays {
         let name = volume.name();
         self.check_can_record(array, &name)?;
         check_format(&name, format, ByteCount(volume.label().capacity_bytes))?;
-        if volume.label().sector_format == format {
+        let previous = volume.label().sector_format;
+        if previous == format {
             return Ok(not_told(array, volume).into_iter().collect());
         }
+        let before = host_sectors(array, volume).logical;
         self.relabel(array, volume, |label: &mut VolumeLabel| label.sector_format = format).await?;
         told(array, volume);
+        let is_another = host_sectors(array, volume).logical != before;
+        let partitions = format!(
+            "partition tables count in logical sectors, and these are others now: partitions that '{name}' has are not found; if it has some, run 'softroc volume set {name} --sector {}' again before any host writes to it",
+            previous.name()
+        );
         let text = format!("the sector format of '{name}' is {} now", format.name());
         let effect =
             "hosts that connect from now on are told so; those that are connected keep what they have";
         self.events.report(EventCode::VolumeSectors, &name, "an operator changed it", effect, text);
         let note = format!("hosts of '{name}' that are connected see it when they connect again");
-        Ok(not_told(array, volume).into_iter().chain([note]).collect())
+        Ok(not_told(array, volume)
+            .into_iter()
+            .chain(is_another.then_some(partitions))
+            .chain([note])
+            .collect())
     }
 
     /// Looks whether hosts heed the sectors of drives, and tells of those that do not.

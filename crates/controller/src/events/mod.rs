@@ -186,10 +186,15 @@ impl Events {
                 None
             }
         };
+        // What was said last of the alarm counts, however long ago it was.
+        let is_of_alarm = |line: &&&str| line.contains("\"alarm.");
+        let of_alarm: Vec<&str> = lines[..skip].iter().rfind(is_of_alarm).into_iter().copied().collect();
+        of_alarm.iter().filter_map(read).for_each(|event| self.alarm.hear(&event));
         lines[skip..].iter().filter_map(read).for_each(|event| self.keep(event));
         self.next.set(self.number_after());
         if lines.len() > MOST_LINES {
-            let newest: String = lines[skip..].iter().flat_map(|line| [line, "\n"]).collect();
+            let kept = of_alarm.iter().chain(&lines[skip..]);
+            let newest: String = kept.flat_map(|line| [line, "\n"]).collect();
             if let Err(error) = self.env.world().state().store(FILE, newest.into_bytes()).await {
                 tracing::error!("old events cannot be cut off: {error}");
             }

@@ -47,7 +47,8 @@ impl Stripes {
     pub(crate) async fn confine_to(&self, live: std::ops::Range<u64>) {
         let before = self.set_live(live.clone());
         let end = before.end.min(self.geometry().stripes().0);
-        for stripe in (before.start..end).filter(|stripe| !live.contains(stripe)).map(StripeIndex) {
+        let gone = (before.start..live.start.min(end)).chain(live.end.max(before.start)..end);
+        for stripe in gone.map(StripeIndex) {
             if self.is_mine(stripe) {
                 let key = self.lock_key(stripe);
                 drop(self.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await);

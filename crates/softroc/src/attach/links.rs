@@ -39,7 +39,11 @@ const OF_VOLUME: &str = "SOFTROC_DISK=";
 pub fn note(shown: &Shown, name: &str, uuid: &str, device: Device) {
     let note = shown.notes.join(device.name());
     let text = format!("SOFTROC_NAME={name}\n{OF_VOLUME}{}\n", backend(uuid));
-    let written = std::fs::create_dir_all(&shown.notes).and_then(|()| std::fs::write(&note, text));
+    // A note that is half written would be one of no volume.
+    let unfinished = shown.notes.join(format!(".{}", device.name()));
+    let written = std::fs::create_dir_all(&shown.notes)
+        .and_then(|()| std::fs::write(&unfinished, text))
+        .and_then(|()| std::fs::rename(&unfinished, &note));
     if let Err(error) = written {
         tracing::debug!("{} is not written: {error}", note.display());
     }

@@ -7,6 +7,8 @@ use api::client::Place;
 use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 mod account;
 mod attach;
@@ -18,6 +20,27 @@ mod notify;
 mod tasks;
 mod watch;
 mod well;
+
+/// Asks; a controller that hangs is left alone after a while.
+///
+/// # Errors
+/// What was answered, or that nothing was.
+pub fn within<T: Send + 'static>(
+    patience: Duration,
+    place: &Place,
+    ask: impl FnOnce(&Place) -> controller::Result<T> + Send + 'static,
+) -> Outcome<T> {
+    let (sender, receiver) = mpsc::channel();
+    let place = place.clone();
+    // It may never end; the process does. Nobody may listen any more.
+    std::thread::spawn(move || drop(sender.send(ask(&place))));
+    match receiver.recv_timeout(patience) {
+        Ok(answer) => Ok(answer?),
+        Err(_) => {
+            Err(Failure::failed(format!("the controller does not answer within {} s", patience.as_secs())))
+        }
+    }
+}
 
 /// Where the running controller is.
 pub struct Control {

@@ -12,6 +12,7 @@ use guests::{
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 use units::ByteCount;
 use vhost::VhostUserMemoryRegionBase;
 use vhost::vhost_user::GpuBackend;
@@ -21,6 +22,9 @@ use vhost::vhost_user::message::{
     VhostUserSingleMemoryRegion, VhostUserVirtioFeatures, VhostUserVringAddrFlags, VhostUserVringState,
 };
 use vhost::vhost_user::{Error, Result, VhostUserBackendReqHandlerMut};
+
+/// How long a shard may be too busy to hear that a queue is to be stopped.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Queues that a disk may have.
 const QUEUES: u16 = 256;
@@ -134,8 +138,14 @@ impl Backend {
     fn begin_to_stop(&mut self, index: usize) -> Option<mpsc::Receiver<u16>> {
         let id = self.queues[index].running.take()?;
         let (tell, told) = mpsc::channel();
-        if self.tell(index, GuestMessage::Stop(id, tell)).is_err() {
-            tracing::error!("a shard takes no more messages; a guest's queue goes on");
+        let until = Instant::now() + PATIENCE;
+        // Whoever comes next must not be served while this one is: a shard that is busy is waited for.
+        while self.tell(index, GuestMessage::Stop(id, tell.clone())).is_err() {
+            if Instant::now() > until {
+                tracing::error!("a shard takes no messages; a guest's queue goes on");
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         Some(told)
     }

@@ -54,12 +54,13 @@ pub(super) fn map_notes(file: File, offset: u64, len: u64) -> Result<Arc<GuestMe
 }
 
 fn map_part(file: File, offset: u64, len: u64) -> Result<MmapRegion, Error> {
+    // First it is kept from being made shorter, then measured.
+    if let Err(error) = rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK) {
+        tracing::debug!("a guest's memory cannot be kept from being made shorter: {error}");
+    }
     let size = file.metadata()?.len();
     if offset.checked_add(len).is_none_or(|end| end > size) {
         return Err(Error::other(format!("{len} bytes at {offset} of a file of {size}")));
-    }
-    if let Err(error) = rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK) {
-        tracing::debug!("a guest's memory cannot be kept from being made shorter: {error}");
     }
     let len = usize::try_from(len).map_err(Error::other)?;
     MmapRegion::from_file(FileOffset::new(file, offset), len).map_err(Error::other)

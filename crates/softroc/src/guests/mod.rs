@@ -127,9 +127,8 @@ impl Keeper {
     /// There are sockets for these, and no others.
     fn keep(&mut self, offered: &[Offered]) {
         let is_there = |socket: &Socket| {
-            offered
-                .iter()
-                .any(|offered| offered.target == socket.offered.target && offered.disk == socket.offered.disk)
+            let mut same = offered.iter().filter(|offered| offered.target == socket.target);
+            same.any(|offered| offered.disk.is_same(&socket.shared.offered().disk))
         };
         // All are told first, then waited for.
         let gone: Vec<Socket> =
@@ -137,9 +136,19 @@ impl Keeper {
         gone.iter().for_each(Socket::close);
         gone.into_iter().for_each(Socket::join);
         self.told.retain(|target, _| offered.iter().any(|offered| offered.target == *target));
+        // Names may have gone from one to the other: none is in another one's way. No volume's name begins with a dot.
+        for offered in offered {
+            let Some(socket) = self.sockets.get_mut(&offered.target) else { continue };
+            if socket.path != path_of(&self.folder, &offered.name) {
+                let aside = self.folder.join(format!(".{}.sock", offered.target));
+                if let Err(why) = socket.move_to(aside) {
+                    tracing::warn!(volume = %offered.name, "{why}");
+                }
+            }
+        }
         for offered in offered {
             let outcome = match self.sockets.get_mut(&offered.target) {
-                Some(socket) => socket.rename(&self.folder, &offered.name),
+                Some(socket) => socket.follow(&self.folder, offered),
                 None => Socket::open(&self.folder, offered, &self.shards).map(|socket| {
                     self.sockets.insert(offered.target, socket);
                 }),
@@ -158,7 +167,7 @@ impl Keeper {
 
 /// The socket of a volume.
 struct Socket {
-    offered: Offered,
+    target: u64,
     path: PathBuf,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -167,6 +176,8 @@ struct Socket {
 /// What a socket's thread has, too.
 struct Shared {
     listener: OwnedFd,
+    /// What the next machine is told.
+    offered: Mutex<Offered>,
     is_closing: AtomicBool,
     /// The machine that is heard.
     connection: Mutex<Option<UnixStream>>,
@@ -189,26 +200,32 @@ impl Socket {
         let mode = rustix::fs::Mode::from_raw_mode(0o660);
         rustix::fs::chmod(&path, mode)
             .map_err(|error| format!("{text} cannot be opened to its group: {error}"))?;
+        let (is_closing, connection) = (AtomicBool::new(false), Mutex::new(None));
         let shared =
-            Arc::new(Shared { listener, is_closing: AtomicBool::new(false), connection: Mutex::new(None) });
+            Arc::new(Shared { listener, offered: Mutex::new(offered.clone()), is_closing, connection });
         let (heard, address) = (shared.clone(), Address::Unix(text.to_owned()));
-        let (own, shards) = (offered.clone(), shards.to_vec());
+        let shards = shards.to_vec();
         let thread = std::thread::Builder::new()
             .name("guest".into())
-            .spawn(move || heard.listen(&own, &address, &shards))
+            .spawn(move || heard.listen(&address, &shards))
             .map_err(|error| format!("no thread can be started for its socket: {error}"))?;
         tracing::info!("guests can use '{}' at {text}", offered.name);
-        Ok(Socket { offered: offered.clone(), path, shared, thread })
+        Ok(Socket { target: offered.target, path, shared, thread })
     }
 
-    fn rename(&mut self, folder: &Path, name: &str) -> Result<(), String> {
-        if self.offered.name != name {
-            let path = path_of(folder, name);
-            std::fs::rename(&self.path, &path)
-                .map_err(|error| format!("its socket cannot be renamed to {}: {error}", path.display()))?;
-            self.path = path;
-            self.offered.name = name.to_owned();
-        }
+    /// It is called so, and the next machine is told so.
+    fn follow(&mut self, folder: &Path, offered: &Offered) -> Result<(), String> {
+        self.shared.offered().clone_from(offered);
+        let path = path_of(folder, &offered.name);
+        if self.path == path { Ok(()) } else { self.move_to(path) }
+    }
+
+    /// Replaces nothing that is there.
+    fn move_to(&mut self, path: PathBuf) -> Result<(), String> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE)
+            .map_err(|error| format!("its socket cannot be renamed to {}: {error}", path.display()))?;
+        self.path = path;
         Ok(())
     }
 
@@ -226,7 +243,7 @@ impl Socket {
 
     fn join(self) {
         if self.thread.join().is_err() {
-            tracing::error!("the thread for guests of '{}' has panicked", self.offered.name);
+            tracing::error!("the thread for guests of '{}' has panicked", self.shared.offered().name);
         }
     }
 }
@@ -236,15 +253,19 @@ impl Shared {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn offered(&self) -> std::sync::MutexGuard<'_, Offered> {
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Hears one machine after the other.
-    fn listen(&self, offered: &Offered, address: &Address, shards: &[mailbox::Sender<GuestMessage>]) {
+    fn listen(&self, address: &Address, shards: &[mailbox::Sender<GuestMessage>]) {
         loop {
             let accepted = rustix::net::accept_with(&self.listener, rustix::net::SocketFlags::CLOEXEC);
             if self.is_closing.load(Ordering::SeqCst) {
                 return;
             }
             match accepted {
-                Ok(socket) => self.hear(socket, offered, address, shards),
+                Ok(socket) => self.hear(socket, &self.offered().clone(), address, shards),
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
                 Err(error) => {
                     tracing::warn!(%address, %error, "a guest was not accepted");

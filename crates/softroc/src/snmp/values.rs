@@ -1,6 +1,6 @@
 //! Values by their numbers, as `docs/SOFTROC-MIB.txt` names them.
 
-use crate::control::Control;
+use crate::control::{Control, within};
 use controller::{
     Command, DriveMetrics, DriveState, HealthReport, MetricsInfo, Reply, TaskInfo, TaskState, VolumeMetrics,
     VolumeState, WellBeing,
@@ -8,6 +8,7 @@ use controller::{
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Where all of it is: below the number for examples (RFC 5612), as notifications are.
 const STATE: [u32; 9] = [1, 3, 6, 1, 4, 1, 32473, 1, 3];
@@ -79,11 +80,18 @@ impl fmt::Display for Value<'_> {
     }
 }
 
+/// How long the controller may take for an answer: snmpd answers nobody meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Asks the controller. Where it does not answer, that is what there is to say.
 pub fn look(control: &Control) -> Tree {
     let mut tree = Tree::default();
-    let health = control.ask(&Command::Health {});
-    let metrics = control.ask(&Command::Metrics {});
+    let ask =
+        |command: Command| within(PATIENCE, control.place(), move |place| api::client::call(place, &command));
+    let health = ask(Command::Health {});
+    // Who does not answer the one will not answer the other.
+    let metrics =
+        if health.is_ok() { ask(Command::Metrics {}) } else { Ok(Reply::Done { notes: Vec::new() }) };
     match (health, metrics) {
         (Ok(Reply::Health { health }), Ok(Reply::Metrics { metrics })) => {
             scalars(&mut tree, &health, &metrics);

@@ -134,9 +134,8 @@ impl Rates {
             span.volume(then, now)
         };
         let drive = |now: &DriveMetrics| {
-            // Of the same name and still another drive: what is counted began anew.
-            let is_it =
-                |then: &&DriveMetrics| then.drive.name == now.drive.name && then.drive.uuid == now.drive.uuid;
+            // What is counted is the drive's, whichever array it joins or leaves meanwhile.
+            let is_it = |then: &&DriveMetrics| then.drive.name == now.drive.name;
             span.drive(before.drives.iter().find(is_it), now)
         };
         Ok(Rates {

@@ -91,10 +91,11 @@ pub fn daemon(control: &Control) -> Vec<File> {
 }
 
 /// Who listens at a socket.
-fn process_of(socket: &Path) -> Option<i32> {
+fn process_of(socket: &Path) -> Option<u32> {
     let stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
-    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
-    Some(peer.pid.as_raw_nonzero().get())
+    // One in another namespace cannot be seen from here.
+    let listener = world_real::unix_peer(&stream.into(), &env::Address::Unix(socket.display().to_string()));
+    listener.process.map(|process| process.pid)
 }
 
 /// The end of a text file.

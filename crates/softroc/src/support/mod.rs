@@ -7,7 +7,7 @@ mod machine;
 mod scrub;
 
 use crate::cli::Support;
-use crate::control::Control;
+use crate::control::{Control, within};
 use crate::failure::{Failure, Outcome};
 use crate::{output, render};
 use api::client::Place;
@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 use units::counted;
 
@@ -119,13 +118,16 @@ fn write(path: &Path, bytes: &[u8]) -> Outcome {
     };
     let mut open = std::fs::OpenOptions::new();
     let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
+    // The mode is that of a file that was not there before.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
 }
 
 /// What the controller answers; why nobody does, where that is so.
 fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) -> Option<Failure> {
+    let place = control.place();
     for (name, question) in questions() {
-        let reply = patiently(control.place(), move |place| api::client::call(place, &question));
+        let reply = within(PATIENCE, place, move |place| api::client::call(place, &question));
         match reply {
             Ok(reply) => {
                 if let Reply::Events { events } = &reply {
@@ -140,12 +142,11 @@ fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) ->
     }
     // Whoever may not see them has their names from events alone.
     let accounts = |place: &Place| api::client::access(place, "GET", "/v1/accounts", None);
-    if let Ok(AccessReply::Accounts { accounts }) = patiently(control.place(), accounts) {
+    if let Ok(AccessReply::Accounts { accounts }) = within(PATIENCE, place, accounts) {
         accounts.iter().for_each(|account| scrubber.name(&account.name));
     }
-    match patiently(control.place(), |place| {
-        api::client::notifications(place, "GET", "/v1/notifications", None)
-    }) {
+    match within(PATIENCE, place, |place| api::client::notifications(place, "GET", "/v1/notifications", None))
+    {
         Ok(NotifyReply::Channels { channels }) => {
             let told: Vec<Value> = channels.iter().map(without_people).collect();
             files.push(answer("notifications", &told));
@@ -182,31 +183,22 @@ fn named(event: &Event, scrubber: &mut Scrubber) {
     }
 }
 
-/// Asks; whoever hangs is left alone after a while.
-fn patiently<T: Send + 'static>(
-    place: &Place,
-    ask: impl FnOnce(&Place) -> controller::Result<T> + Send + 'static,
-) -> Outcome<T> {
-    let (sender, receiver) = mpsc::channel();
-    let place = place.clone();
-    // It may never end; the process does.
-    std::thread::spawn(move || {
-        let _ = sender.send(ask(&place));
-    });
-    match receiver.recv_timeout(PATIENCE) {
-        Ok(answer) => Ok(answer?),
-        Err(_) => Err(Failure::failed(format!("no answer within {} s", PATIENCE.as_secs()))),
-    }
-}
-
 /// What the state folder has: a list of all of it, and what is no secret.
 fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
     for name in SECRET {
         if let Ok(bytes) = std::fs::read(folder.join(name)) {
             let kept: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            secrets_in(&kept, name == "accounts.json", scrubber);
+            secrets_in(&kept, scrubber);
+            // Names of accounts are keys there.
+            if let Some(accounts) = kept["accounts"].as_object() {
+                accounts.keys().for_each(|account| scrubber.name(account));
+            }
         }
     }
+    // Also of accounts that are no more, and where nobody answers.
+    let events = machine::end_of(&folder.join("events.jsonl")).unwrap_or_default();
+    let events = events.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok());
+    events.for_each(|event| named(&event, scrubber));
     let mut files = vec![File { name: "state/list.txt".into(), text: list(folder) }];
     for name in KEPT {
         if let Some(text) = machine::end_of(&folder.join(name)) {
@@ -216,25 +208,33 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
     files
 }
 
-/// Fields of these files that hold no secret; what is in all others is one.
-const OPEN: [&str; 10] =
-    ["severity", "codes", "code", "quiet", "target", "role", "to", "from", "id", "trust"];
+/// No key is shorter.
+const SHORTEST_KEY: usize = 12;
 
-/// Takes note of every text in a file that holds secrets, by its field; names of accounts are names.
-fn secrets_in(kept: &Value, of_accounts: bool, scrubber: &mut Scrubber) {
+/// Fields of these files that hold no secret; what is in all others is one.
+const OPEN: [&str; 7] = ["severity", "codes", "code", "quiet", "role", "id", "trust"];
+
+/// Fields whose texts are people, or words that may stand anywhere: they are taken out where they stand as a whole.
+const PEOPLE: [&str; 4] = ["to", "from", "user", "context"];
+
+/// Takes note of every text in a file that holds secrets, by its field.
+fn secrets_in(kept: &Value, scrubber: &mut Scrubber) {
     match kept {
-        Value::Array(all) => all.iter().for_each(|one| secrets_in(one, of_accounts, scrubber)),
+        Value::Array(all) => all.iter().for_each(|one| secrets_in(one, scrubber)),
         Value::Object(fields) => {
             for (field, value) in fields {
                 match value {
-                    Value::String(text) if field == "name" && of_accounts => scrubber.name(text),
+                    Value::String(text) if PEOPLE.contains(&field.as_str()) => scrubber.name(text),
+                    Value::Array(all) if PEOPLE.contains(&field.as_str()) => {
+                        all.iter().filter_map(Value::as_str).for_each(|text| scrubber.name(text));
+                    }
                     Value::String(text) if field == "target" || field == "destination" => {
                         address(text, scrubber);
                     }
                     Value::String(text) if field != "name" && !OPEN.contains(&field.as_str()) => {
                         scrubber.secret(text);
                     }
-                    other => secrets_in(other, of_accounts, scrubber),
+                    other => secrets_in(other, scrubber),
                 }
             }
         }
@@ -242,10 +242,13 @@ fn secrets_in(kept: &Value, of_accounts: bool, scrubber: &mut Scrubber) {
     }
 }
 
-/// What stands in a web address behind its host is often a key.
+/// What stands in a web address behind its host is often a key. What is short is a word that may stand anywhere; as a part of an address
+/// it goes all the same.
 fn address(address: &str, scrubber: &mut Scrubber) {
     let web = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
-    if let Some((_, path)) = web.and_then(|rest| rest.split_once('/')) {
+    if let Some((_, path)) = web.and_then(|rest| rest.split_once('/'))
+        && path.len() >= SHORTEST_KEY
+    {
         scrubber.secret(path);
     }
 }

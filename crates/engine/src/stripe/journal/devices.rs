@@ -52,6 +52,20 @@ impl Devices {
         Ok(Rc::new(Devices { all, changed: Signal::default() }))
     }
 
+    /// How many there are that serve.
+    pub(super) fn serving(&self) -> usize {
+        self.all.iter().filter(|device| matches!(device.standing.get(), Standing::Serves)).count()
+    }
+
+    /// The members say that a device is out, as another volume or shard found: it is never asked again.
+    pub(super) fn leave(&self, device: Uuid) {
+        for left in self.all.iter().filter(|serving| serving.id == device) {
+            if matches!(left.standing.get(), Standing::Serves) {
+                left.standing.set(Standing::Out);
+            }
+        }
+    }
+
     /// Done when of every device that failed the members say so.
     ///
     /// # Errors

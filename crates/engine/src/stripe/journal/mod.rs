@@ -58,7 +58,7 @@ use env::sync::{Answerer, Credits, Signal};
 use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
 pub use log::ring_len;
 use log::{About, Change, ChangeKind, LogId, StripeRing, WholeStripes};
-use ondisk::TailPlace;
+use ondisk::{TailPlace, Uuid};
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
 pub(crate) use slot::JournalSlot;
 use smallvec::SmallVec;
@@ -287,6 +287,15 @@ impl Stripes {
         self.journal.now().map(|journal| ByteCount(journal.terms.most))
     }
 
+    /// The members say that a log device is out: no record goes there any more.
+    pub(crate) fn leave_log_device(&self, device: Uuid) {
+        if let Some(journal) = self.journal.now()
+            && let Medium::Devices(_, devices) = &journal.medium
+        {
+            devices.leave(device);
+        }
+    }
+
     /// Cuts a write to a stripe into parts of which each can be kept as a whole.
     pub(crate) fn parts_to_keep(&self, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
         match self.journal.now() {
@@ -306,7 +315,11 @@ impl Stripes {
         health: impl Fn(StripeIndex) -> Health,
     ) -> Result<Explanation, Unplannable> {
         let (journal, state, none) = (self.journal.now(), self.state(), DriveSet::EMPTY);
-        let told = journal.as_ref().map(|journal| journal.terms.told(&self.regions, &state, &none));
+        let terms = journal.as_ref().map(|journal| match &journal.medium {
+            Medium::Members { .. } => journal.terms.clone(),
+            Medium::Devices(_, devices) => journal.terms.on_devices(devices.serving()),
+        });
+        let told = terms.as_ref().map(|terms| terms.told(&self.regions, &state, &none));
         let told = told.as_ref().map(|told| told as &dyn plan::Journal);
         plan::explain_kept(self.geometry(), kind, range, health, told)
     }

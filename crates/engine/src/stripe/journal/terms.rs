@@ -111,6 +111,11 @@ impl JournalTerms {
         })
     }
 
+    /// The same where records go to so many devices now.
+    pub(super) fn on_devices(&self, serving: usize) -> JournalTerms {
+        JournalTerms { devices: self.devices.map(|_| serving), ..self.clone() }
+    }
+
     /// Cuts a write to a stripe into parts of which each can be kept as a whole. `is_well`: nothing of the volume is missing.
     pub(super) fn parts(&self, within: ByteRange, is_well: bool) -> SmallVec<[ByteRange; 1]> {
         let geometry = &self.geometry;
