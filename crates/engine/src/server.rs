@@ -155,9 +155,7 @@ impl Shard {
             }
             ShardMessage::Apply(id, change, drive, done) => self.take_change(id, &change, drive, done),
             ShardMessage::SetPolicy(id, policy, done) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_policy(policy);
-                }
+                self.volume(id).into_iter().for_each(|volume| volume.set_policy(policy));
                 answer_control(&done, Ok(()));
             }
             ShardMessage::SetJournal(id, place, done) => {
@@ -166,9 +164,7 @@ impl Shard {
             ShardMessage::LoseJournal(id, lost, place, done) => {
                 self.lose_journal(id, lost, place.as_ref(), done);
             }
-            ShardMessage::LeaveLogDevice(id, device, done) => {
-                answer_control(&done, self.volume_or(id).map(|volume| volume.leave_log_device(device)));
-            }
+            ShardMessage::LeaveLogDevice(id, device, done) => self.leave_log_device(id, device, &done),
             ShardMessage::ReadRoom(room) => inner.resources.clean().set_room(room),
             ShardMessage::SetReads(id, terms, done) => {
                 answer_control(&done, self.volume_or(id).map(|volume| volume.set_reads(terms)));
@@ -335,6 +331,10 @@ impl Shard {
             }
             other => answer_control(&done, other.map(drop)),
         }
+    }
+
+    fn leave_log_device(&self, id: VolumeId, device: Uuid, done: &Done) {
+        answer_control(done, self.volume_or(id).map(|volume| volume.leave_log_device(device)));
     }
 
     fn lose_journal(&self, id: VolumeId, lost: Uuid, place: Option<&JournalPlace>, done: Done) {

@@ -44,6 +44,7 @@ pub struct VolumeMetrics {
     /// Writes to a stripe that went to its drives together with others, by one plan.
     pub joined_writes: u64,
     /// Writes of hosts that did not begin and end at whole multiples of 4 KiB.
+    #[serde(default)]
     pub unaligned_writes: u64,
     /// Times that a fault made a stripe request be planned again.
     pub replans: u64,

@@ -356,7 +356,8 @@ pub struct VolumeInfo {
     pub arrangement: Option<String>,
     /// The logical sector that hosts are told of.
     pub sector_bytes: u64,
-    /// The physical sector that hosts are told of.
+    /// The physical sector that hosts are told of; 0 from a controller that did not say so yet.
+    #[serde(default)]
     pub physical_sector_bytes: u64,
     /// What hosts can use.
     pub capacity_bytes: u64,

@@ -265,7 +265,11 @@ impl Shared {
                 return;
             }
             match accepted {
-                Ok(socket) => self.hear(socket, &self.offered().clone(), address, shards),
+                Ok(socket) => {
+                    // Not held while it is heard.
+                    let offered = self.offered().clone();
+                    self.hear(socket, &offered, address, shards);
+                }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
                 Err(error) => {
                     tracing::warn!(%address, %error, "a guest was not accepted");

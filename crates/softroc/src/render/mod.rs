@@ -167,7 +167,7 @@ fn volume_table(volumes: &[VolumeInfo]) -> String {
 /// The logical sector that hosts are told of, and the physical one if that is another.
 fn sectors(volume: &VolumeInfo) -> String {
     let (logical, physical) = (ByteCount(volume.sector_bytes), ByteCount(volume.physical_sector_bytes));
-    if logical == physical { logical.to_string() } else { format!("{logical} on {physical}") }
+    if physical <= logical { logical.to_string() } else { format!("{logical} on {physical}") }
 }
 
 fn one_volume(volume: &VolumeInfo) -> String {

@@ -224,9 +224,9 @@ fn secrets_in(kept: &Value, scrubber: &mut Scrubber) {
         Value::Object(fields) => {
             for (field, value) in fields {
                 match value {
-                    Value::String(text) if PEOPLE.contains(&field.as_str()) => scrubber.name(text),
+                    Value::String(text) if PEOPLE.contains(&field.as_str()) => scrubber.person(text),
                     Value::Array(all) if PEOPLE.contains(&field.as_str()) => {
-                        all.iter().filter_map(Value::as_str).for_each(|text| scrubber.name(text));
+                        all.iter().filter_map(Value::as_str).for_each(|text| scrubber.person(text));
                     }
                     Value::String(text) if field == "target" || field == "destination" => {
                         address(text, scrubber);

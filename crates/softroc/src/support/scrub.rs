@@ -20,6 +20,7 @@ const SHORTEST_NAME: usize = 3;
 pub struct Scrubber {
     secrets: BTreeSet<String>,
     names: BTreeSet<String>,
+    people: BTreeSet<String>,
 }
 
 impl Scrubber {
@@ -40,6 +41,13 @@ impl Scrubber {
         }
     }
 
+    /// Somebody's address, or a word that somebody chose: it goes where it stands as a whole.
+    pub fn person(&mut self, word: &str) {
+        if word.len() >= SHORTEST {
+            self.people.insert(word.to_owned());
+        }
+    }
+
     /// A text without any of it.
     pub fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -51,6 +59,9 @@ impl Scrubber {
         }
         for (number, name) in (1..).zip(&self.names) {
             text = without_name(&text, name, &format!("account-{number}"));
+        }
+        for word in &self.people {
+            text = without_name(&text, word, LEFT_OUT);
         }
         let lines: Vec<String> = text.split('\n').map(|line| addresses(&passwords(line))).collect();
         lines.join("\n")
