@@ -103,11 +103,7 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> String {
 
 /// What a client needs to talk to whoever answers: what is said is hidden from others, and not from an impostor.
 pub(crate) fn anybody() -> std::result::Result<ClientConfig, String> {
-    let provider = Arc::new(provider::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(trusting(builder, Trusting { exact: None, also: None, provider }))
+    trusting(None, None)
 }
 
 /// Makes what a client needs, of the certificates that are trusted.
@@ -121,22 +117,12 @@ pub(crate) fn authorities() -> String {
 
 /// What a client needs to talk to those for whom authorities of a file vouch, by the name under which they are asked for.
 pub(crate) fn vouched_for(file: &str) -> std::result::Result<ClientConfig, String> {
-    let provider = Arc::new(provider::default_provider());
     let unreadable = |why: String| format!("cannot read certificates from {file}: {why}");
     let certificates = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     // A machine's store may have some that are no authorities, or odd.
     roots.add_parsable_certificates(certificates.filter_map(std::result::Result::ok));
-    if roots.is_empty() {
-        return Err(unreadable("there is no authority".to_owned()));
-    }
-    let also = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .build()
-        .map_err(|error| unreadable(error.to_string()))?;
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(trusting(builder, Trusting { exact: Some(Vec::new()), also: Some(also), provider }))
+    trusting(Some(Vec::new()), Some((roots, &unreadable)))
 }
 
 /// How a client knows the server.
@@ -150,10 +136,6 @@ pub enum Trust {
 
 /// What a client needs to talk to a server that it trusts by that.
 pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String> {
-    let provider = Arc::new(provider::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
     match trust {
         Trust::Fingerprint(text) => {
             let digits: String = text.chars().filter(|c| *c != ':').collect::<String>().to_ascii_lowercase();
@@ -162,7 +144,7 @@ pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String>
                     "'{text}' is no fingerprint; expected the 64 digits that 'softroc serve --manage' prints"
                 ));
             }
-            Ok(trusting(builder, Trusting { exact: Some(vec![digits]), also: None, provider }))
+            trusting(Some(vec![digits]), None)
         }
         Trust::File(file) => {
             let unreadable = |why: String| format!("cannot read certificates from {}: {why}", file.display());
@@ -174,22 +156,34 @@ pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String>
                 exact.push(digits(&certificate));
                 roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
             }
-            if roots.is_empty() {
-                return Err(unreadable("there are none".to_owned()));
-            }
-            let also = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .build()
-                .map_err(|error| unreadable(error.to_string()))?;
-            Ok(trusting(builder, Trusting { exact: Some(exact), also: Some(also), provider }))
+            trusting(Some(exact), Some((roots, &unreadable)))
         }
     }
 }
 
+/// Authorities, and the sentence that says why they are of no use.
+type Authorities<'a> = (RootCertStore, &'a dyn Fn(String) -> String);
+
+/// What a client needs that trusts these very certificates (`None`: any), and those for whom authorities vouch.
 fn trusting(
-    builder: rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>,
-    trusting: Trusting,
-) -> ClientConfig {
-    builder.dangerous().with_custom_certificate_verifier(Arc::new(trusting)).with_no_client_auth()
+    exact: Option<Vec<String>>,
+    authorities: Option<Authorities<'_>>,
+) -> std::result::Result<ClientConfig, String> {
+    let provider = Arc::new(provider::default_provider());
+    let also = authorities.map(|(roots, unreadable)| {
+        if roots.is_empty() {
+            return Err(unreadable("there are none".to_owned()));
+        }
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| unreadable(error.to_string()))
+    });
+    let also = also.transpose()?;
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let verifier = Arc::new(Trusting { exact, also, provider });
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
 /// The digits of a fingerprint, without what stands between them.

@@ -175,8 +175,11 @@ impl<S: Targets> Slots<S> {
             // It was being stopped: it may be served again. Another shard may hear of that a moment earlier than this one; where it is
             // served all the same, too many of its drives are gone.
             let now = self.env().now();
-            let is_patient = !work.target.is_served() || now < *until.get_or_insert(now + OTHER_SHARDS);
-            if !is_gone || !is_patient {
+            if !work.target.is_served() {
+                until = None;
+            }
+            let is_final = work.target.is_served() && now >= *until.get_or_insert(now + OTHER_SHARDS);
+            if !is_gone || is_final {
                 return outcome;
             }
             self.env().sleep(LOOK_EVERY).await;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::guest::{Guest, Keep, Verdict};
+use common::guest::{Guest, Keep, Verdict, WRITERS};
 use common::{Controller, Folder, skipped};
 use std::path::PathBuf;
 
@@ -16,27 +16,9 @@ serve() {
     daemon=$!
     until ask volume list >/dev/null 2>&1; do sleep 0.2; done
 }
-say() { name=$1; shift; text=$("$@" 2>&1); code=$?; echo "SAID $name $code $(echo $text)"; }
 state() { echo "STATE $1 $(ask attach --list | tr -s ' ' | tail -n 1)"; }
 link() { echo "LINK $1 $(readlink /dev/softroc/$2 || echo none)"; }
 attached() { until [ -e /dev/softroc/data ]; do sleep 0.2; done; }
-count() { c=$(cat /run/count.$1 2>/dev/null); echo ${c:-0}; }
-writer() { # each writes files of its own, each more than once, and remembers what they hold
-    i=0
-    while [ ! -e /run/enough ]; do
-        i=$((i+1)); f=$1.$((i%2))
-        seq $((i*1000)) $((i*1000+30000)) >/run/part.$1
-        dd if=/run/part.$1 of=/mnt/$f bs=64k conv=fsync 2>/dev/null || echo "IOERROR $f"
-        sha256sum </run/part.$1 >/run/sum.$f
-        echo $i >/run/count.$1
-    done
-}
-goes_on() { # every writer gets so much further, or the guest is late
-    for w in a b; do
-        c=$(($(count $w)+$1))
-        until [ "$(count $w)" -ge $c ]; do sleep 0.1; done
-    done
-}
 story() { # a file system on the disk, written to while the controller dies and comes back
     rm -f /run/enough /run/count.*
     mount -t ext4 /dev/softroc/data /mnt
@@ -124,7 +106,7 @@ fn verdict() -> Option<Verdict> {
     }
     let drives = guest.give(&drives, Keep::Everything).join(" ");
     guest.give_program(env!("CARGO_BIN_EXE_softroc"), &folder);
-    guest.script += &format!("DRIVES=\"{drives}\"\n{SCRIPT}");
+    guest.script += &format!("DRIVES=\"{drives}\"\n{WRITERS}{SCRIPT}");
     Some(guest.run())
 }
 

@@ -3,30 +3,12 @@
 
 mod common;
 
-use common::guest::{Guest, Verdict};
+use common::guest::{Guest, Verdict, WRITERS};
 use common::{Controller, until};
 use std::path::Path;
 
 /// What the guest is asked for. It asks this machine in turn, by lines that begin with HOST.
 const SCRIPT: &str = r#"
-say() { name=$1; shift; text=$("$@" 2>&1); code=$?; echo "SAID $name $code $(echo $text)"; }
-count() { c=$(cat /run/count.$1 2>/dev/null); echo ${c:-0}; }
-writer() { # each writes files of its own, each more than once, and remembers what they hold
-    i=0
-    while [ ! -e /run/enough ]; do
-        i=$((i+1)); f=$1.$((i%2))
-        seq $((i*1000)) $((i*1000+30000)) >/run/part.$1
-        dd if=/run/part.$1 of=/mnt/$f bs=64k conv=fsync 2>/dev/null || echo "IOERROR $f"
-        sha256sum </run/part.$1 >/run/sum.$f
-        echo $i >/run/count.$1
-    done
-}
-goes_on() { # every writer gets so much further, or the guest is late
-    for w in a b; do
-        c=$(($(count $w)+$1))
-        until [ "$(count $w)" -ge $c ]; do sleep 0.1; done
-    done
-}
 queue=/sys/block/vda/queue
 echo "DISK shape $(echo $(cat $queue/logical_block_size $queue/minimum_io_size $queue/optimal_io_size $queue/write_cache))"
 echo "DISK name $(cat /sys/block/vda/serial)"
@@ -115,6 +97,7 @@ fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
         ["-smp", "2", "-object", memory, "-machine", "memory-backend=memory"].map(str::to_owned).to_vec();
     guest.machine.extend(disk(&controller, "data", ",num-queues=2"));
     guest.machine.extend(disk(&controller, "single", ",num-queues=1"));
+    guest.script += WRITERS;
     guest.script += SCRIPT;
     let verdict = guest.run_with(|line| help(&mut controller, line));
     // Logical sector, strip, stripe of three drives; what is written may wait for a flush.

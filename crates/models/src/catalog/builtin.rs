@@ -70,31 +70,6 @@ pub(super) const FILES: &[(&str, &str)] = &[
         include_str!("../../../../catalog/controllers/adaptec-3805.toml"),
     ),
     ("catalog/controllers/atto-r348.toml", include_str!("../../../../catalog/controllers/atto-r348.toml")),
-    (
-        "catalog/controllers/adaptec-3805.toml",
-        include_str!("../../../../catalog/controllers/adaptec-3805.toml"),
-    ),
-    ("catalog/controllers/atto-r348.toml", include_str!("../../../../catalog/controllers/atto-r348.toml")),
-    (
-        "catalog/controllers/adaptec-3805.toml",
-        include_str!("../../../../catalog/controllers/adaptec-3805.toml"),
-    ),
-    ("catalog/controllers/atto-r348.toml", include_str!("../../../../catalog/controllers/atto-r348.toml")),
-    (
-        "catalog/controllers/adaptec-3805.toml",
-        include_str!("../../../../catalog/controllers/adaptec-3805.toml"),
-    ),
-    ("catalog/controllers/atto-r348.toml", include_str!("../../../../catalog/controllers/atto-r348.toml")),
-    (
-        "catalog/controllers/adaptec-3805.toml",
-        include_str!("../../../../catalog/controllers/adaptec-3805.toml"),
-    ),
-    ("catalog/controllers/atto-r348.toml", include_str!("../../../../catalog/controllers/atto-r348.toml")),
-    (
-        "catalog/controllers/adaptec-3805.toml",
-        include_str!("../../../../catalog/controllers/adaptec-3805.toml"),
-    ),
-    ("catalog/controllers/atto-r348.toml", include_str!("../../../../catalog/controllers/atto-r348.toml")),
     ("catalog/controllers/c220.toml", include_str!("../../../../catalog/controllers/c220.toml")),
     ("catalog/controllers/c236.toml", include_str!("../../../../catalog/controllers/c236.toml")),
     ("catalog/controllers/c610.toml", include_str!("../../../../catalog/controllers/c610.toml")),

@@ -14,6 +14,8 @@ pub(crate) fn rotating_15k() -> (RotatingSpec, u64) {
 #[test]
 fn every_file_can_be_read() {
     let mut catalog = Catalog::default();
+    let names: std::collections::BTreeSet<&str> = builtin::FILES.iter().map(|(file, _)| *file).collect();
+    assert_eq!(names.len(), builtin::FILES.len(), "a file is there twice");
     for (file, text) in builtin::FILES {
         catalog.read(file, text).unwrap();
     }

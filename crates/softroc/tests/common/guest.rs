@@ -12,6 +12,29 @@ const PATIENCE_S: u32 = 540;
 /// How its script calls a drive: `drive N` is the Nth that it was given.
 const DRIVE: &str = "drive() { echo /dev/$(ls /sys/class/scsi_device/0:0:$1:0/device/block); }\n";
 
+/// For scripts that write files to `/mnt` while something happens: `say` tells how a command ended, `writer` writes files of its own until there
+/// is `/run/enough`, `goes_on` waits until every writer has got so much further.
+pub const WRITERS: &str = r#"
+say() { name=$1; shift; text=$("$@" 2>&1); code=$?; echo "SAID $name $code $(echo $text)"; }
+count() { c=$(cat /run/count.$1 2>/dev/null); echo ${c:-0}; }
+writer() { # each writes files of its own, each more than once, and remembers what they hold
+    i=0
+    while [ ! -e /run/enough ]; do
+        i=$((i+1)); f=$1.$((i%2))
+        seq $((i*1000)) $((i*1000+30000)) >/run/part.$1
+        dd if=/run/part.$1 of=/mnt/$f bs=64k conv=fsync 2>/dev/null || echo "IOERROR $f"
+        sha256sum </run/part.$1 >/run/sum.$f
+        echo $i >/run/count.$1
+    done
+}
+goes_on() { # every writer gets so much further, or the guest is late
+    for w in a b; do
+        c=$(($(count $w)+$1))
+        until [ "$(count $w)" -ge $c ]; do sleep 0.1; done
+    done
+}
+"#;
+
 /// The machine, its drives, and what it is to do.
 pub struct Guest {
     parts: PathBuf,

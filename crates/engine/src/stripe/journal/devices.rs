@@ -36,6 +36,12 @@ struct Device {
     standing: Cell<Standing>,
 }
 
+impl Device {
+    fn serves(&self) -> bool {
+        matches!(self.standing.get(), Standing::Serves)
+    }
+}
+
 /// The devices of a journal, as one shard reaches them.
 pub(crate) struct Devices {
     all: SmallVec<[Rc<Device>; 2]>,
@@ -54,16 +60,13 @@ impl Devices {
 
     /// How many there are that serve.
     pub(super) fn serving(&self) -> usize {
-        self.all.iter().filter(|device| matches!(device.standing.get(), Standing::Serves)).count()
+        self.all.iter().filter(|device| device.serves()).count()
     }
 
     /// The members say that a device is out, as another volume or shard found: it is never asked again.
     pub(super) fn leave(&self, device: Uuid) {
-        for left in self.all.iter().filter(|serving| serving.id == device) {
-            if matches!(left.standing.get(), Standing::Serves) {
-                left.standing.set(Standing::Out);
-            }
-        }
+        let left = self.all.iter().filter(|other| other.id == device && other.serves());
+        left.for_each(|left| left.standing.set(Standing::Out));
     }
 
     /// Done when of every device that failed the members say so.
@@ -92,7 +95,7 @@ impl Stripes {
         at: ByteOffset,
         slices: &Slices,
     ) -> Result<(), IoError> {
-        let serving = devices.all.iter().filter(|device| matches!(device.standing.get(), Standing::Serves));
+        let serving = devices.all.iter().filter(|device| device.serves());
         let write = |device: &Rc<Device>| device.member.write(at, slices.clone(), Durability::Durable);
         let started: SmallVec<[(Rc<Device>, Io); 2]> =
             serving.map(|device| (device.clone(), write(device))).collect();
@@ -112,7 +115,7 @@ impl Stripes {
 
     /// Has the controller record that a device failed, once.
     fn log_device_failed(self: &Rc<Self>, devices: &Rc<Devices>, device: &Rc<Device>, error: IoError) {
-        if !matches!(device.standing.get(), Standing::Serves) {
+        if !device.serves() {
             return;
         }
         device.standing.set(Standing::Failed);
