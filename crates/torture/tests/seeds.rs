@@ -150,7 +150,7 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
 /// read-ahead: a flush was answered past a record that waited for room, and was older (engine/tests/data_log.rs). 50705: an operator's word was
 /// taken for one about a drive that was being rebuilt. 65008: a start that had the operator's word lost its log in the middle, and was
 /// not looked at again. 72277: shards went on with a log device that another volume had found to have failed (engine/tests/log_devices.rs). 72736: blocks
-/// that rot reached into the neighbour that lies behind them. 75311: a file that was truncated was a smaller drive of a neighbour, and no copy had it.
+/// that rot reached into the neighbour that lies behind them. 71851: a device that came back was thought to have the records of the next log. 75311: a file that was truncated was a smaller drive of a neighbour, and no copy had it.
 #[test]
 fn seeds_that_failed_with_a_cache_pass() {
     let options = Options { write_back: true, reads: Reads::Never, ..Options::default() };
@@ -158,7 +158,7 @@ fn seeds_that_failed_with_a_cache_pass() {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
     let options = Options { reads: Reads::Drawn, ..options };
-    for seed in [50705, 61315, 72277, 72736, 75311] {
+    for seed in [50705, 61315, 71851, 72277, 72736, 75311] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
     let options = Options { log: Log::Always, ..options };

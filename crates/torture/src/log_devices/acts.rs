@@ -89,6 +89,8 @@ fn begin(host: &Host) {
         volume.covered.set(false);
         volume.on_log.is_told.set(false);
         volume.on_log.has_it.borrow_mut().clear();
+        // What came back was of the log before.
+        volume.on_log.came_back.borrow_mut().clear();
     }
 }
 
