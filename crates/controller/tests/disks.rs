@@ -148,6 +148,17 @@ fn what_is_wished_is_kept_over_a_kill_and_only_of_volumes_that_are_served() {
 }
 
 #[test]
+fn a_wish_reaches_whoever_makes_disks_before_it_is_answered() {
+    // One that was taken back and said again within a second was missed: the disk that had been detached did not come back.
+    let kernel = Arc::new(Kernel::default());
+    let mut bench = bench(5, &kernel);
+    for policy in [AttachPolicy::On, AttachPolicy::Off, AttachPolicy::ReadOnly, AttachPolicy::Off] {
+        bench.ask(wish(policy)).unwrap();
+        assert_eq!(wished(&kernel), [("data".to_owned(), policy)]);
+    }
+}
+
+#[test]
 fn a_controller_that_nobody_makes_disks_for_says_so() {
     let mut bench = Bench::new(4, 2, 3);
     bench.boot(&[]);

@@ -81,13 +81,19 @@ impl Commands {
             return;
         }
         while !self.stopping.get() {
-            let looked = self.ask_disks(DiskRequest::Look(self.disk_volumes())).await;
-            let trouble = looked.err().map(|error| error.message);
-            let before = self.attached.trouble.replace(trouble.clone());
-            if let Some(why) = trouble.filter(|why| before.as_ref() != Some(why)) {
-                tracing::warn!("disks of this machine: {why}");
-            }
+            self.look_at_disks().await;
             self.env.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Has disks be as they are wished for. Also after each change of a wish, so that none is missed that is taken back before the
+    /// next look.
+    pub(super) async fn look_at_disks(&self) {
+        let looked = self.ask_disks(DiskRequest::Look(self.disk_volumes())).await;
+        let trouble = looked.err().map(|error| error.message);
+        let before = self.attached.trouble.replace(trouble.clone());
+        if let Some(why) = trouble.filter(|why| before.as_ref() != Some(why)) {
+            tracing::warn!("disks of this machine: {why}");
         }
     }
 

@@ -232,7 +232,12 @@ impl Commands {
     /// `volume set`, but for its name.
     async fn set_policy(&self, set: SetPolicy) -> Result<Reply> {
         self.check_attach(&set)?;
-        self.volume_changed(self.policies.set_policy(set).await).await
+        let is_wish = set.attach.is_some();
+        let set = self.policies.set_policy(set).await;
+        if is_wish {
+            self.look_at_disks().await;
+        }
+        self.volume_changed(set).await
     }
 
     /// The reply of a change of a drive, with the numbers that were given meanwhile.

@@ -154,7 +154,9 @@ impl Keeper {
             }
             DiskRequest::Attach { volume, read_only, by } => {
                 self.attach(&volume, read_only, by)?;
-                self.granted.insert(volume.uuid);
+                if volume.policy != AttachPolicy::Off {
+                    self.granted.insert(volume.uuid);
+                }
             }
             DiskRequest::Detach { device, force } => self.detach(&device, force)?,
         }
