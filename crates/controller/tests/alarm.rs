@@ -3,7 +3,9 @@
 mod common;
 
 use common::Bench;
-use controller::{AlarmInfo, AlarmSetting, Command, HealthReport, Reply, Severity, WellBeing};
+use controller::{
+    AlarmInfo, AlarmSetting, Command, EventCode, HealthReport, Occurrence, Reply, Severity, WellBeing,
+};
 
 fn alarm(bench: &mut Bench, command: Command) -> AlarmInfo {
     match bench.ask(command) {
@@ -136,4 +138,35 @@ fn health_is_one_sentence_and_what_to_do() {
     );
     assert!(three.findings.windows(2).all(|two| two[0].status >= two[1].status), "the worst first");
     assert!(three.findings.iter().all(|finding| finding.status == WellBeing::Ok || finding.todo.is_some()));
+}
+
+#[test]
+fn a_channel_that_takes_no_messages_is_told_until_it_works_or_is_another_one() {
+    let mut bench = served(5);
+    let note = |bench: &mut Bench, code: EventCode, name: &str| {
+        let occurrence = Occurrence {
+            code,
+            subject: name.into(),
+            cause: "a message was to be sent".into(),
+            effect: "it waits".into(),
+            text: format!("the channel '{name}' of notifications: it takes no messages"),
+            by: None,
+        };
+        bench.handle.as_ref().unwrap().note(occurrence);
+        bench.wait(1);
+    };
+    for end in [EventCode::NotifyWorks, EventCode::NotifyChanged] {
+        note(&mut bench, EventCode::NotifyFailing, "mail");
+        note(&mut bench, EventCode::NotifyWorks, "another");
+        let failing = report(&mut bench);
+        assert_eq!(failing.status, WellBeing::Warning);
+        assert_eq!(failing.sentence, "the channel 'mail' of notifications: it takes no messages");
+        assert_eq!(failing.findings[0].todo.as_deref(), Some("softroc notify test mail"));
+        note(&mut bench, end, "mail");
+        assert_eq!(report(&mut bench).status, WellBeing::Ok);
+    }
+    // Whoever sends tries anew after a start, and does not say that what failed before works now.
+    note(&mut bench, EventCode::NotifyFailing, "mail");
+    bench.restart(&[]);
+    assert_eq!(report(&mut bench).status, WellBeing::Ok);
 }

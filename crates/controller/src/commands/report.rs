@@ -18,6 +18,8 @@ struct Looked {
     spares: Vec<SpareInfo>,
     coverage: Vec<CoverageInfo>,
     logs: Vec<LogInfo>,
+    /// Channels of notifications that do not work, and what there is of each.
+    channels: Vec<(String, String)>,
 }
 
 impl Commands {
@@ -31,6 +33,7 @@ impl Commands {
             spares: self.reconciler.spare_infos(),
             coverage: self.reconciler.coverage(),
             logs: self.lifecycle.log_infos(),
+            channels: self.events.failing_channels(),
         })
     }
 }
@@ -43,6 +46,7 @@ fn report(looked: &Looked) -> HealthReport {
     findings.extend(looked.logs.iter().filter(|log| log.in_use).flat_map(log_devices));
     findings.extend(ups(&looked.controller));
     findings.extend(checks(looked));
+    findings.extend(looked.channels.iter().map(channel));
     findings.extend(alarm(&looked.controller));
     findings.extend(looked.coverage.iter().filter_map(bare));
     // The order of what matters as much stays: volumes before drives.
@@ -296,6 +300,11 @@ fn checks(looked: &Looked) -> Vec<Finding> {
         })
     };
     looked.volumes.iter().filter_map(newest).collect()
+}
+
+fn channel((name, what): &(String, String)) -> Finding {
+    let todo = Some(format!("softroc notify test {name}"));
+    finding(WellBeing::Warning, format!("channel {name}"), what.clone(), todo)
 }
 
 fn alarm(controller: &ControllerInfo) -> Option<Finding> {

@@ -1,8 +1,8 @@
 //! The room of events: what happened, kept in memory, the newest thousand, and appended to `events.jsonl`, one JSON
 //! object a line.
 //!
-//! **Owns** the events and their numbers ([`Events`]), the one list of their kinds ([`EventCode`], `codes.rs`), and the alarm that
-//! some of them begin (`alarm.rs`).
+//! **Owns** the events and their numbers ([`Events`]), the one list of their kinds ([`EventCode`], `codes.rs`), the alarm that
+//! some of them begin (`alarm.rs`), and what they say of channels of notifications (`channels.rs`).
 //!
 //! **Invariants.** No number is given twice: they go on where the file ends, and after a crash a thousand further on,
 //! for what was reported and not stored then had numbers too. (Where the file is removed, they begin again.) A kind of event has one code and one severity.
@@ -10,6 +10,7 @@
 //! **Who may call it**: every room that does something people should know of.
 
 mod alarm;
+mod channels;
 mod codes;
 
 pub use codes::EventCode;
@@ -47,6 +48,7 @@ pub(crate) struct Events {
     /// What is being done because somebody asked for it.
     acting: RefCell<Option<Acting>>,
     alarm: alarm::Alarm,
+    channels: channels::Channels,
 }
 
 /// Something that is done because it was asked for.
@@ -70,6 +72,7 @@ impl Events {
             counts: RefCell::default(),
             acting: RefCell::default(),
             alarm: alarm::Alarm::default(),
+            channels: channels::Channels::default(),
         }
     }
 
@@ -84,6 +87,7 @@ impl Events {
             Severity::Warning => tracing::warn!(number, code = kind, "{text}"),
             Severity::Critical | Severity::Fatal => tracing::error!(number, code = kind, "{text}"),
         }
+        self.channels.hear(code, subject, &text);
         let event = Event {
             number,
             time_unix_s: self.env.unix_time(),

@@ -33,7 +33,7 @@ pub struct Bench {
     /// The UPS that controllers listen to that are started from now on.
     pub ups: Option<controller::UpsAddress>,
     count: usize,
-    handle: Option<ControllerHandle>,
+    pub handle: Option<ControllerHandle>,
 }
 
 pub fn options(seed: u64, shards: usize) -> SimOptions {
