@@ -5,9 +5,7 @@ use crate::log_devices;
 use crate::scene::{Presence, Scene};
 use crate::setup::{FIRST, Place};
 use crate::tally::Deed;
-use controller::{
-    Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, WriteMode,
-};
+use controller::{Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
 use std::rc::Rc;
@@ -184,7 +182,7 @@ impl Host {
             copies: setup.copies,
             destroy_data: true,
             write_hole: setup.has_parity().then_some(setup.write_hole),
-            write_mode: setup.write_back.then_some(WriteMode::WriteBack),
+            write_mode: setup.write_back.then_some(setup.cached_mode),
             read_mode: setup.reads.map(|reads| reads.read_mode),
             cache_mode: setup.reads.map(|reads| reads.cache_mode),
             ..CreateVolume::default()
@@ -334,7 +332,7 @@ impl Host {
 
 pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
     let command = Command::VolumeShow { volume: scene.setup.name().to_owned() };
-    let changes = scene.machine.log.changes();
+    let (changes, answered) = (scene.machine.log.changes(), scene.on_log.answering.changes());
     let shown = match control.command(env, command).await {
         Ok(Reply::Volume { volume, .. }) => Ok(*volume),
         Err(error) if error.kind == controller::ErrorKind::NameTaken => {
@@ -351,6 +349,7 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
         scene.note_drive(DriveIndex(slot as u16), &drive.name);
     }
     note_cover(scene, &volume, changes)?;
+    scene.on_log.answering.note(&volume, answered);
     Ok(volume)
 }
 

@@ -35,6 +35,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "seeds are run on threads of their own")]
 
+mod answering;
 mod beside;
 mod campaign;
 mod error;
@@ -65,7 +66,7 @@ mod workload;
 pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
-pub use options::{Lie, Log, Neighbour, Options, Reads, RequestName, Without, parse_requests};
+pub use options::{Lie, Log, Logged, Neighbour, Options, Reads, RequestName, Without, parse_requests};
 pub use run::{Report, run};
 pub use scene::Scene;
 pub use setup::Setup;

@@ -15,6 +15,7 @@ mod acts;
 mod faults;
 mod waiting;
 
+use crate::answering::Answering;
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::machine::Machine;
@@ -66,6 +67,8 @@ pub struct LogDevices {
 /// What is known of a volume's journal that may lie on a log.
 #[derive(Clone, Debug, Default)]
 pub struct OnLog {
+    /// Whether its writes are answered when a log has them.
+    pub answering: Answering,
     /// Whether its label may name a log.
     may_wait: Cell<bool>,
     /// Whether its label may name a data log of an earlier process.
@@ -151,6 +154,11 @@ impl OnLog {
         self.tells_all.get()
     }
 
+    /// Since when a device has each write that is answered, for certain; `None`: none may have it.
+    pub fn logged(&self) -> Option<u64> {
+        self.answering.logged().filter(|_| self.is_told.get() && !self.has_it.borrow().is_empty())
+    }
+
     /// Whether both devices of its log have its records.
     pub fn is_on_two(&self) -> bool {
         self.has_it.borrow().len() > 1
@@ -211,6 +219,7 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
         on.at_start.set((on.may_wait.get(), must_wait && !scene.array.after_shutdown.get()));
         on.has_it.borrow_mut().retain(|name| there.contains(name));
         on.came_back.take();
+        on.answering.end_change();
         on.tells_all.set(false);
         if log.standing.get() != Standing::None && scene.setup.has_parity() {
             on.may_wait.set(true);
@@ -351,6 +360,9 @@ fn distrust(first: &Rc<Scene>, name: &str) {
         let on = &scene.on_log;
         on.came_back.borrow_mut().remove(name);
         let had_it = on.has_it.borrow_mut().remove(name);
+        if had_it {
+            on.answering.forget();
+        }
         let is_last = had_it || first.machine.log.serving.borrow().is_empty();
         if is_last && on.has_it.borrow().is_empty() && on.may_wait.get() && !on.is_lost.replace(true) {
             scene.log_is_lost();

@@ -9,7 +9,8 @@ use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
 use torture::{
-    Deed, Failed, Lie, Log, Neighbour, Options, Reads, RequestName, Summary, Tally, Times, Without, WriteHole,
+    Deed, Failed, Lie, Log, Logged, Neighbour, Options, Reads, RequestName, Summary, Tally, Times, Without,
+    WriteHole,
 };
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
@@ -44,6 +45,9 @@ struct Cli {
     /// Answer writes from a cache, in memory that outlives the process: a power cut takes what was not flushed
     #[arg(long)]
     write_back: bool,
+    /// Whether it does so only when a log device has them, where there is one: a power cut takes none of those
+    #[arg(long, value_name = "WHEN", default_value = "drawn")]
+    logged: LoggedName,
     /// Whether a second volume is beside the first one, on the same drives or on others
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     neighbour: NeighbourName,
@@ -92,6 +96,16 @@ enum NeighbourName {
     /// In no run
     Never,
     /// In a third of the runs, with --write-back in half of them
+    Drawn,
+    /// In every run
+    Always,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LoggedName {
+    /// In no run
+    Never,
+    /// In a third of the runs
     Drawn,
     /// In every run
     Always,
@@ -165,6 +179,11 @@ fn main() -> ExitCode {
         NeighbourName::Drawn => Neighbour::Drawn,
         NeighbourName::Always => Neighbour::Always,
     };
+    let logged = match cli.logged {
+        LoggedName::Never => Logged::Never,
+        LoggedName::Drawn => Logged::Drawn,
+        LoggedName::Always => Logged::Always,
+    };
     let log = match cli.log {
         LogName::Never => Log::Never,
         LogName::Drawn => Log::Drawn,
@@ -176,7 +195,7 @@ fn main() -> ExitCode {
         ReadsName::Always => Reads::Always,
     };
     let options =
-        Options { ops: cli.ops, levels, lie, write_hole, write_back, neighbour, log, reads, without };
+        Options { ops: cli.ops, levels, lie, write_hole, write_back, logged, neighbour, log, reads, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
@@ -279,6 +298,7 @@ fn tell_coverage(summary: &Summary) {
     row("volume create", &|tally| tally.created);
     row("volume delete", &|tally| tally.deleted);
     row("volume set --write-mode", &|tally| tally.write_modes);
+    row("writes that a log promised", &|tally| tally.logged);
     row("volume set --read-mode", &|tally| tally.read_modes);
     row("requests", &|tally| tally.ops);
     row("starts", &|tally| tally.recoveries);
@@ -301,6 +321,11 @@ fn given(cli: &Cli, options: &Options) -> String {
     }
     if cli.write_back {
         text += " --write-back";
+    }
+    match options.logged {
+        Logged::Never => text += " --logged never",
+        Logged::Drawn => {}
+        Logged::Always => text += " --logged always",
     }
     match options.neighbour {
         Neighbour::Never => text += " --neighbour never",

@@ -409,11 +409,15 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
 
 /// An operator has hosts told at another time that their writes are done.
 async fn set_write_mode(host: &Host, rng: &mut Rng) {
-    let mode = if rng.chance(1, 2) { WriteMode::WriteThrough } else { WriteMode::WriteBack };
-    let volume = host.scene.setup.name().to_owned();
+    let setup = &host.scene.setup;
+    let mode = if rng.chance(1, 2) { WriteMode::WriteThrough } else { setup.cached_mode };
+    let volume = setup.name().to_owned();
     let set = SetPolicy { volume, write_mode: Some(mode), ..SetPolicy::default() };
     host.scene.tell_of("operator", || format!("the volume is to be {}", mode.name()));
-    match host.ask(Command::VolumePolicy(set)).await {
+    host.scene.on_log.answering.begin_change();
+    let answer = host.ask(Command::VolumePolicy(set)).await;
+    host.scene.on_log.answering.end_change();
+    match answer {
         Ok(_) => host.scene.count(|tally| tally.write_modes += 1),
         Err(error) => host.scene.tell_of("operator", || format!("it is not: {error}")),
     }

@@ -55,6 +55,19 @@ pub enum Reads {
     Always,
 }
 
+/// Whether volumes whose writes a cache answers tell hosts so only when a log device has them (`logged-write-back`). What a run draws of everything
+/// else is the same, whatever is said here.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Logged {
+    /// None does.
+    Never,
+    /// In a third of the runs.
+    #[default]
+    Drawn,
+    /// In every run.
+    Always,
+}
+
 /// What whoever starts a run may ask for. A run is a function of it and of its seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -68,6 +81,8 @@ pub struct Options {
     pub write_hole: Option<WriteHole>,
     /// Whether a cache answers writes, in memory that outlives the process: a power cut takes what was not flushed.
     pub write_back: bool,
+    /// Whether it does so when a log device has them.
+    pub logged: Logged,
     /// Whether there is a second volume.
     pub neighbour: Neighbour,
     /// Whether there are log devices.
@@ -86,6 +101,7 @@ impl Default for Options {
             lie: Lie::None,
             write_hole: None,
             write_back: false,
+            logged: Logged::default(),
             neighbour: Neighbour::default(),
             log: Log::default(),
             reads: Reads::default(),

@@ -75,7 +75,10 @@ pub enum Presence {
 
 /// When a request began: [`Scene::begin_request`].
 #[derive(Clone, Copy, Debug)]
-pub struct Begun(u64);
+pub struct Begun {
+    ended_failing: u64,
+    logged: Option<u64>,
+}
 
 /// One volume under test. See the [module](self).
 pub struct Scene {
@@ -533,7 +536,17 @@ impl Scene {
 
     /// What [`judge_error`](Self::judge_error) needs to know of a request: taken before it begins.
     pub fn begin_request(&self) -> Begun {
-        Begun(self.ended_failing.get())
+        Begun { ended_failing: self.ended_failing.get(), logged: self.logged() }
+    }
+
+    /// Since when a power cut takes back no write that is answered.
+    fn logged(&self) -> Option<u64> {
+        self.on_log.logged().filter(|_| self.covered.get())
+    }
+
+    /// Whether a power cut cannot take back what was written since then, as a log device has it.
+    pub fn was_logged(&self, begun: Begun) -> bool {
+        begun.logged.is_some() && begun.logged == self.logged()
     }
 
     /// Judges a request that failed.
@@ -543,7 +556,7 @@ impl Scene {
     pub fn judge_error(&self, what: &str, range: ByteRange, begun: Begun, error: IoError) -> Result<()> {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
-        let could_fail_meanwhile = begun.0 != self.ended_failing.get();
+        let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
         if !self.may_fail() && !could_fail_meanwhile && !lost {
             let faults = self.array.faults.borrow().describe();
             return Err(Error::new(

@@ -7,8 +7,8 @@ mod reads;
 pub use log::LogSetup;
 pub use reads::ReadsSetup;
 
-use crate::options::{Lie, Options, Without};
-use controller::WriteHole;
+use crate::options::{Lie, Logged, Options, Without};
+use controller::{WriteHole, WriteMode};
 use layout::{Geometry, Level, Shape};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
 use world_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
@@ -74,6 +74,8 @@ pub struct Setup {
     pub cache: ByteCount,
     /// Whether it answers the writes of this volume from the beginning.
     pub write_back: bool,
+    /// How it answers them, where it does.
+    pub cached_mode: WriteMode,
     /// Whether drives may change what they hold without telling anybody, at any time.
     pub silent: bool,
     /// Whether they do so in the end, when all else is well.
@@ -151,6 +153,16 @@ fn cache(seed: u64, options: &Options) -> ByteCount {
     if options.write_back { drawn } else { ByteCount::ZERO }
 }
 
+/// How the cache answers writes, where it does.
+fn cached_mode(seed: u64, options: &Options) -> WriteMode {
+    let is_logged = match options.logged {
+        Logged::Never => false,
+        Logged::Drawn => Rng::new(seed, "logged", "").chance(1, 3),
+        Logged::Always => true,
+    };
+    if is_logged { WriteMode::LoggedWriteBack } else { WriteMode::WriteBack }
+}
+
 impl Setup {
     /// Whether a cache answers writes.
     pub fn has_cache(&self) -> bool {
@@ -215,6 +227,7 @@ impl Setup {
             write_hole_is_drawn: options.write_hole.is_none(),
             cache: cache(seed, options),
             write_back: options.write_back,
+            cached_mode: cached_mode(seed, options),
             silent: may_be_silent && silence == 0,
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
             log: None,
@@ -302,7 +315,9 @@ impl Setup {
             self.shards,
             self.workers,
             self.drives[0].cache,
-        ) + &self.reads.map(|reads| format!(", {}", reads.describe())).unwrap_or_default()
+        ) + if self.write_back { ", " } else { "" }
+            + if self.write_back { self.cached_mode.name() } else { "" }
+            + &self.reads.map(|reads| format!(", {}", reads.describe())).unwrap_or_default()
     }
 }
 

@@ -230,6 +230,8 @@ pub struct Tally {
     pub deleted: u64,
     /// How often an operator changed when writes are answered.
     pub write_modes: u64,
+    /// Writes that were answered when a log device had them, and were promised to outlast a power cut by that.
+    pub logged: u64,
     /// How often an operator changed what is kept of reads.
     pub read_modes: u64,
     /// Requests to the volume.
@@ -266,6 +268,7 @@ impl Tally {
         self.created += other.created;
         self.deleted += other.deleted;
         self.write_modes += other.write_modes;
+        self.logged += other.logged;
         self.read_modes += other.read_modes;
         self.ops += other.ops;
         self.errors += other.errors;

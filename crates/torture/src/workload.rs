@@ -208,8 +208,13 @@ impl Worker {
         match result {
             Ok(()) => {
                 let who = format!("worker {}", request.name.worker);
-                self.scene.tell_of(&who, || format!("{name} is acknowledged"));
-                let durable = request.durability == Durability::Durable;
+                let is_logged = request.what != What::Trim && self.scene.was_logged(begun);
+                if is_logged {
+                    self.scene.count(|tally| tally.logged += 1);
+                }
+                let where_it_is = if is_logged { ": a log device has it" } else { "" };
+                self.scene.tell_of(&who, || format!("{name} is acknowledged{where_it_is}"));
+                let durable = request.durability == Durability::Durable || is_logged;
                 self.scene.oracle.borrow_mut().acknowledge(&issued, durable);
                 Ok(())
             }

@@ -1,7 +1,9 @@
 //! Seeds of torture, each run twice; and the proof that the oracle can say no.
 
 use layout::Level;
-use torture::{Deed, ErrorKind, Lie, Log, Neighbour, Options, Reads, Setup, Summary, Times, run_all, shrink};
+use torture::{
+    Deed, ErrorKind, Lie, Log, Logged, Neighbour, Options, Reads, Setup, Summary, Times, run_all, shrink,
+};
 
 /// The machine has two processors at least; a third thread would only make the others wait.
 const THREADS: usize = 2;
@@ -140,6 +142,18 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
     }
 }
 
+/// Writes are answered when a log device has them, and a power cut takes none of these back.
+#[test]
+fn what_a_log_was_said_to_have_outlasts_a_power_cut() {
+    let options =
+        Options { write_back: true, logged: Logged::Always, log: Log::Always, ..Options::default() };
+    let summary = run_all(90000..90012, &options, Times::Once, THREADS, |_, _| true);
+    assert_fine(&summary);
+    let logged: u64 = summary.levels.values().map(|tally| tally.logged).sum();
+    let cuts: u64 = summary.levels.values().map(|tally| tally.of(Deed::PowerCut)).sum();
+    assert!(logged >= 4000 && cuts >= 10, "{logged} writes, {cuts} cuts");
+}
+
 /// Seeds that failed once with a cache, as they are drawn without what is kept of reads. 20908: a trim of a whole stripe failed with the last log device
 /// (engine/tests/log_devices.rs). The others are faults of the harness. 20041 and 22449: a start failed with a drive that a neighbour without
 /// redundancy cannot do without. 20761: what a drive changed between two power cuts was forgotten with a lost log (scene/tests.rs). 20773: an
@@ -153,7 +167,8 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
 /// that rot reached into the neighbour that lies behind them. 71851: a device that came back was thought to have the records of the next log. 75311: a file that was truncated was a smaller drive of a neighbour, and no copy had it.
 #[test]
 fn seeds_that_failed_with_a_cache_pass() {
-    let options = Options { write_back: true, reads: Reads::Never, ..Options::default() };
+    let options =
+        Options { write_back: true, logged: Logged::Never, reads: Reads::Never, ..Options::default() };
     for seed in [20041, 20761, 20773, 20908, 21829, 22449, 23916, 27206, 61258] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }

@@ -88,6 +88,7 @@ fn begin(host: &Host) {
     for volume in scene.volumes() {
         volume.covered.set(false);
         volume.on_log.is_told.set(false);
+        volume.on_log.answering.forget();
         volume.on_log.has_it.borrow_mut().clear();
         // What came back was of the log before.
         volume.on_log.came_back.borrow_mut().clear();
