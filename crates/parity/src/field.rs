@@ -6,12 +6,32 @@
 /// The polynomial that products are reduced by.
 pub const POLYNOMIAL: u16 = 0x11D;
 
+/// What is added to a doubled byte whose high bit fell off: the polynomial without that bit.
+pub(crate) const REDUCTION: u8 = (POLYNOMIAL & 0xFF) as u8;
+
+/// The element f of which 2f is f plus [`REDUCTION`]: a third of that.
+///
+/// `pshufb` gives zero where the index's high bit is set. With R, the reduction, in every place of its table it gives R just where a
+/// doubling must *not* add it: a shift and that are the double plus R. Of a sum that is f more than its value a they are
+/// 2 (a + f) + R = 2a + f: the double, f more than its value again, without the comparison that an exact doubling takes.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const FIXED: u8 = {
+    let mut third = 0;
+    while multiply(3, third) != REDUCTION {
+        third += 1;
+    }
+    third
+};
+
+#[cfg(target_arch = "x86_64")]
+const _: () = assert!(double(FIXED) == FIXED ^ REDUCTION);
+
 /// The order of 2: `2^255 = 1`, so exponents count modulo 255.
 pub const ORDER: usize = 255;
 
 /// Twice `a`.
 pub const fn double(a: u8) -> u8 {
-    (a << 1) ^ if a & 0x80 == 0 { 0 } else { (POLYNOMIAL & 0xFF) as u8 }
+    (a << 1) ^ if a & 0x80 == 0 { 0 } else { REDUCTION }
 }
 
 /// The product, bit by bit: what the tables are made from and judged by.

@@ -7,12 +7,12 @@ use crate::sources::{Data, Exponents, Source, each_run, wrong_length};
 impl Kernel {
     /// As [`crate::generate_p`], with this kernel.
     pub fn generate_p(&self, p: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
-        Exponents::of(sources)?;
+        Exponents::check(sources)?;
         let nothing = Data::Zero(p.len());
         each_run(
             p.len(),
             sources.len(),
-            |i| sources[i].weighted(),
+            |i| (0, &sources[i].data), // No weight is looked up for a sum.
             [&nothing; 2],
             |run| {
                 self.sum(&mut p[run.range], Start::Zero, run.terms);
@@ -22,7 +22,7 @@ impl Kernel {
 
     /// As [`crate::generate_q`], with this kernel.
     pub fn generate_q(&self, q: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
-        Exponents::of(sources)?;
+        Exponents::check(sources)?;
         let nothing = Data::Zero(q.len());
         each_run(
             q.len(),
@@ -40,7 +40,7 @@ impl Kernel {
         if q.len() != p.len() {
             return Err(wrong_length(q.len(), p.len(), "Q"));
         }
-        Exponents::of(sources)?;
+        Exponents::check(sources)?;
         let nothing = Data::Zero(p.len());
         each_run(
             p.len(),

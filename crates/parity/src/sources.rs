@@ -166,6 +166,15 @@ impl Exponents {
         Ok(taken)
     }
 
+    /// Refuses what Q would not tell apart.
+    #[inline]
+    pub(crate) fn check(sources: &[Source<'_>]) -> Result<(), Error> {
+        // Mostly they go up, which is seen at once.
+        let go_up = sources.windows(2).all(|two| two[0].exponent < two[1].exponent);
+        let are_powers = sources.last().is_none_or(|last| usize::from(last.exponent) < field::ORDER);
+        if go_up && are_powers { Ok(()) } else { Exponents::of(sources).map(|_| ()) }
+    }
+
     /// Notes an exponent as taken; refuses one that can't be, or is.
     #[inline]
     pub(crate) fn claim(&mut self, exponent: u8) -> Result<(), Error> {

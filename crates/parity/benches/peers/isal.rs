@@ -6,9 +6,18 @@ type Generate = unsafe extern "C" fn(c_int, c_int, *const *mut c_void) -> c_int;
 type InitTables = unsafe extern "C" fn(c_int, c_int, *const u8, *mut u8);
 type Encode = unsafe extern "C" fn(c_int, c_int, c_int, *const u8, *const *mut u8, *const *mut u8);
 
-pub struct Isal {
+/// `xor_gen` and `pq_gen` of one set of instructions, or those that it takes for this processor.
+#[derive(Clone, Copy)]
+pub struct Forms {
     xor_gen: Generate,
     pq_gen: Generate,
+}
+
+pub struct Isal {
+    /// Those that it takes for this processor.
+    pub best: Forms,
+    /// By the names of our kernels that have the same instructions; it has none of its own with GFNI.
+    pub forms: Vec<(&'static str, Forms)>,
     init_tables: InitTables,
     encode: Encode,
 }
@@ -26,11 +35,22 @@ impl Isal {
             let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
             if symbol.is_null() { Err(format!("libisal.so.2 has no {name:?}")) } else { Ok(symbol) }
         };
-        // SAFETY: the types are those of isa-l/raid.h and isa-l/erasure_code.h.
+        let forms = |xor_gen: &CStr, pq_gen: &CStr| {
+            let (xor_gen, pq_gen) = (find(xor_gen)?, find(pq_gen)?);
+            // SAFETY: the types are those of isa-l/raid.h.
+            let type_of = |symbol| unsafe { std::mem::transmute::<*mut c_void, Generate>(symbol) };
+            Ok::<_, String>(Forms { xor_gen: type_of(xor_gen), pq_gen: type_of(pq_gen) })
+        };
+        // SAFETY: the types are those of isa-l/erasure_code.h.
         unsafe {
             Ok(Isal {
-                xor_gen: std::mem::transmute::<*mut c_void, Generate>(find(c"xor_gen")?),
-                pq_gen: std::mem::transmute::<*mut c_void, Generate>(find(c"pq_gen")?),
+                best: forms(c"xor_gen", c"pq_gen")?,
+                forms: vec![
+                    ("gfni", forms(c"xor_gen_avx512", c"pq_gen_avx512")?),
+                    ("avx512", forms(c"xor_gen_avx512", c"pq_gen_avx512")?),
+                    ("avx2", forms(c"xor_gen_avx", c"pq_gen_avx2")?),
+                    ("ssse3", forms(c"xor_gen_sse", c"pq_gen_sse")?),
+                ],
                 init_tables: std::mem::transmute::<*mut c_void, InitTables>(find(c"ec_init_tables")?),
                 encode: std::mem::transmute::<*mut c_void, Encode>(find(c"ec_encode_data")?),
             })
@@ -53,26 +73,28 @@ impl Isal {
         tables
     }
 
-    pub fn xor_gen(&self, len: usize, pointers: &[*mut u8]) {
-        self.generate(self.xor_gen, len, pointers);
-    }
-
-    pub fn pq_gen(&self, len: usize, pointers: &[*mut u8]) {
-        self.generate(self.pq_gen, len, pointers);
-    }
-
-    fn generate(&self, function: Generate, len: usize, pointers: &[*mut u8]) {
-        // SAFETY: each pointer is to `len` bytes on a page boundary, the last ones to results.
-        let code = unsafe { function(pointers.len() as c_int, len as c_int, pointers.as_ptr().cast()) };
-        assert_eq!(code, 0, "ISA-L takes the call");
-    }
-
     pub fn encode(&self, len: usize, pointers: &[*mut u8], tables: &[u8]) {
         let width = pointers.len() - 2;
         let (data, results) = pointers.split_at(width);
-        // SAFETY: as above; the tables are those of this width.
+        // SAFETY: each pointer is to `len` bytes; the tables are those of this width.
         unsafe {
             (self.encode)(len as c_int, width as c_int, 2, tables.as_ptr(), data.as_ptr(), results.as_ptr());
         }
+    }
+}
+
+impl Forms {
+    pub fn xor_gen(self, len: usize, pointers: &[*mut u8]) {
+        Forms::generate(self.xor_gen, len, pointers);
+    }
+
+    pub fn pq_gen(self, len: usize, pointers: &[*mut u8]) {
+        Forms::generate(self.pq_gen, len, pointers);
+    }
+
+    fn generate(function: Generate, len: usize, pointers: &[*mut u8]) {
+        // SAFETY: each pointer is to `len` bytes on a page boundary, the last ones to results.
+        let code = unsafe { function(pointers.len() as c_int, len as c_int, pointers.as_ptr().cast()) };
+        assert_eq!(code, 0, "ISA-L takes the call");
     }
 }

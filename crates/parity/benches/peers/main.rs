@@ -152,9 +152,10 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
         let one = isal.pointers(&slices, &[p.at()]);
         let two = isal.pointers(&slices, &[p.at(), q.at()]);
         let tables = isal.tables(width);
-        p_row.push(Contender::new("ISA-L xor_gen", total, move || isal.xor_gen(size, black_box(&one))));
+        p_row.push(Contender::new("ISA-L xor_gen", total, move || isal.best.xor_gen(size, black_box(&one))));
         let arrays = two.clone();
-        pq_row.push(Contender::new("ISA-L pq_gen", total, move || isal.pq_gen(size, black_box(&arrays))));
+        pq_row
+            .push(Contender::new("ISA-L pq_gen", total, move || isal.best.pq_gen(size, black_box(&arrays))));
         pq_row.push(Contender::new("ISA-L ec_encode_data", total, move || {
             isal.encode(size, black_box(&two), &tables);
         }));
@@ -256,6 +257,43 @@ fn kernel_rows(options: &Options) {
     );
 }
 
+/// Each kernel beside ISA-L's of the same instructions, whatever this processor has besides.
+fn peer_rows(options: &Options, isal: &Isal, width: usize, size: usize) {
+    let data: Vec<Buffer> = (0..width).map(|i| Buffer::filled(size, i as u8 + 1)).collect();
+    let sources: Vec<Source<'_>> =
+        data.iter().enumerate().map(|(i, data)| Source::new(i as u8, data.bytes())).collect();
+    let slices: Vec<&[u8]> = data.iter().map(Buffer::bytes).collect();
+    let (mut p, mut q) = (Buffer::filled(size, 0), Buffer::filled(size, 0));
+    let (p, q) = (p.shared(), q.shared());
+    let (total, sources) = (width * size, &sources);
+    for kernel in parity::kernels() {
+        let Some((name, forms)) = isal.forms.iter().find(|(name, _)| *name == kernel.name()) else {
+            continue;
+        };
+        let (one, two) = (isal.pointers(&slices, &[p.at()]), isal.pointers(&slices, &[p.at(), q.at()]));
+        row(
+            options,
+            &format!("same instructions, {name}: P, {width} × {}", size_name(size)),
+            vec![
+                Contender::new("ours", total, move || {
+                    kernel.generate_p(p.bytes(), black_box(sources)).expect("P");
+                }),
+                Contender::new("ISA-L", total, move || forms.xor_gen(size, black_box(&one))),
+            ],
+        );
+        row(
+            options,
+            &format!("same instructions, {name}: P+Q, {width} × {}", size_name(size)),
+            vec![
+                Contender::new("ours", total, move || {
+                    kernel.generate_pq(p.bytes(), q.bytes(), black_box(sources)).expect("P and Q");
+                }),
+                Contender::new("ISA-L", total, move || forms.pq_gen(size, black_box(&two))),
+            ],
+        );
+    }
+}
+
 fn main() {
     let options = options();
     memory::pin_to_last_core();
@@ -278,4 +316,7 @@ fn main() {
         }
     }
     kernel_rows(&options);
+    for (width, size) in WIDTHS.into_iter().flat_map(|width| SIZES.map(|size| (width, size))) {
+        isal.iter().for_each(|isal| peer_rows(&options, isal, width, size));
+    }
 }

@@ -1,7 +1,7 @@
 //! 32 bytes at a time: `vpshufb` multiplies by any constant.
 
 use super::vector::Vector;
-use crate::field::NIBBLES;
+use crate::field::{FIXED, NIBBLES, REDUCTION};
 use std::arch::x86_64::*;
 
 /// A processor with AVX2.
@@ -15,11 +15,17 @@ impl Vector for Avx2 {
     type Factor = [__m256i; 2];
     const WIDTH: usize = 32;
     const HORNER: bool = true;
+    const APART: u8 = FIXED;
 
     #[inline(always)]
     fn zero(self) -> __m256i {
         // SAFETY: `self` says that AVX2 is there.
         unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    fn splat(self, byte: u8) -> __m256i {
+        // SAFETY: `self` says that AVX2 is there.
+        unsafe { _mm256_set1_epi8(byte as i8) }
     }
     #[inline(always)]
     unsafe fn load(self, from: *const u8) -> __m256i {
@@ -69,6 +75,13 @@ impl Vector for Avx2 {
                 _mm256_and_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), a), _mm256_set1_epi8(0x1D));
             _mm256_xor_si256(_mm256_add_epi8(a, a), carried)
         }
+    }
+    #[inline(always)]
+    fn double_apart(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: `self` says that AVX2 is there.
+        let reduced =
+            unsafe { _mm256_xor_si256(_mm256_add_epi8(a, a), _mm256_shuffle_epi8(self.splat(REDUCTION), a)) };
+        self.xor(reduced, b)
     }
     #[inline(always)]
     fn factor(self, constant: u8) -> [__m256i; 2] {

@@ -2,7 +2,7 @@
 //! affine instruction multiplies by any constant at once, so that each strip gets its own weight.
 
 use super::vector::Vector;
-use crate::field::{MATRICES, NIBBLES};
+use crate::field::{FIXED, MATRICES, NIBBLES, REDUCTION};
 use std::arch::x86_64::*;
 
 /// A processor with AVX-512 F and BW.
@@ -18,11 +18,17 @@ macro_rules! common {
     () => {
         type Reg = __m512i;
         const WIDTH: usize = 64;
+        const XOR3: bool = true;
 
         #[inline(always)]
         fn zero(self) -> __m512i {
             // SAFETY: `self` says that AVX-512 F is there.
             unsafe { _mm512_setzero_si512() }
+        }
+        #[inline(always)]
+        fn splat(self, byte: u8) -> __m512i {
+            // SAFETY: `self` says that AVX-512 F is there.
+            unsafe { _mm512_set1_epi8(byte as i8) }
         }
         #[inline(always)]
         unsafe fn load(self, from: *const u8) -> __m512i {
@@ -92,6 +98,7 @@ impl Vector for Avx512 {
     common!();
     type Factor = [__m512i; 2];
     const HORNER: bool = true;
+    const APART: u8 = FIXED;
 
     #[inline(always)]
     fn double(self, a: __m512i) -> __m512i {
@@ -100,6 +107,11 @@ impl Vector for Avx512 {
             let carried = _mm512_maskz_mov_epi8(_mm512_movepi8_mask(a), _mm512_set1_epi8(0x1D));
             _mm512_xor_si512(_mm512_add_epi8(a, a), carried)
         }
+    }
+    #[inline(always)]
+    fn double_apart(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` says that AVX-512 BW is there.
+        unsafe { self.xor3(_mm512_add_epi8(a, a), _mm512_shuffle_epi8(self.splat(REDUCTION), a), b) }
     }
     #[inline(always)]
     fn factor(self, constant: u8) -> [__m512i; 2] {

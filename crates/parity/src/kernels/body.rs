@@ -19,7 +19,7 @@ pub(super) struct Job<'a> {
     pub start: [*const u8; 2],
     /// Bytes in each strip.
     pub len: usize,
-    /// The summands, all of `len` bytes; from the highest exponent down where the kernel wants Horner's rule.
+    /// The summands, all of `len` bytes; from the highest exponent down where the kernel wants Horner's rule, but of a dense job.
     pub terms: &'a [Term<'a>],
     /// Write results past the caches; all `out` are then multiples of 64.
     pub stream: bool,
@@ -27,6 +27,8 @@ pub(super) struct Job<'a> {
     pub ahead: bool,
     /// Two strips from P's and Q's sums, instead of the sums themselves.
     pub finish: Option<Finish>,
+    /// Exponents go up by one from term to term, from zero, and the sums begin with nothing: a whole stripe's.
+    pub dense: bool,
 }
 
 /// `x = p_weight · P + q_weight · Q`; the first result is `x`, the second `x + P` or just `P`.
@@ -101,7 +103,7 @@ pub(super) unsafe fn weigh<V: Vector, const C: usize>(v: V, job: &Job<'_>) {
 /// As [`sum`].
 #[inline(always)]
 pub(super) unsafe fn both<V: Vector, const C: usize>(v: V, job: &Job<'_>) {
-    walk!(both_column, v, job)
+    if job.dense { walk!(dense_column, v, job) } else { walk!(both_column, v, job) }
 }
 
 /// Whether all of `len` bytes are zero.
@@ -257,6 +259,46 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
                 q[i] = if finish.add { v.xor(x, p[i]) } else { p[i] };
                 p[i] = x;
             }
+        }
+        write::<V, C, MODE>(v, job.out[0], at, part, p);
+        write::<V, C, MODE>(v, job.out[1], at, part, q);
+    }
+}
+
+/// P and Q of a whole stripe by Horner's rule: each strip doubles what was summed before.
+///
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn dense_column<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    job: &Job<'_>,
+    at: usize,
+    part: usize,
+) {
+    let apart = v.splat(V::APART);
+    let (mut p, mut q) = ([v.zero(); C], [apart; C]);
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        // Registers for two strips at a time are there where a sum of three is one instruction.
+        let (lower, pairs) = if V::XOR3 { job.terms.as_rchunks::<2>() } else { (job.terms, &[][..]) };
+        for [low, high] in pairs.iter().rev() {
+            let high = read::<V, C, MODE>(v, job.ahead, high, at, part);
+            let low = read::<V, C, MODE>(v, job.ahead, low, at, part);
+            for i in 0..C {
+                p[i] = v.xor3(p[i], high[i], low[i]);
+                q[i] = v.double_apart(v.double_apart(q[i], high[i]), low[i]);
+            }
+        }
+        for term in lower.iter().rev() {
+            let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
+            for i in 0..C {
+                p[i] = v.xor(p[i], a[i]);
+                q[i] = v.double_apart(q[i], a[i]);
+            }
+        }
+        for reg in &mut q {
+            *reg = v.xor(*reg, apart);
         }
         write::<V, C, MODE>(v, job.out[0], at, part, p);
         write::<V, C, MODE>(v, job.out[1], at, part, q);

@@ -23,6 +23,10 @@ impl Vector for Portable {
         [0; WORDS]
     }
     #[inline(always)]
+    fn splat(self, byte: u8) -> Self::Reg {
+        [LOW_BITS * u64::from(byte); WORDS]
+    }
+    #[inline(always)]
     unsafe fn load(self, from: *const u8) -> Self::Reg {
         // SAFETY: the caller says that so many bytes can be read; the type has no invalid values.
         unsafe { from.cast::<Self::Reg>().read_unaligned() }

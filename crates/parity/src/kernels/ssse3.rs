@@ -1,7 +1,7 @@
 //! 16 bytes at a time, for x86-64 without AVX2: `pshufb` multiplies by any constant.
 
 use super::vector::Vector;
-use crate::field::NIBBLES;
+use crate::field::{FIXED, NIBBLES, REDUCTION};
 use std::arch::x86_64::*;
 
 /// A processor with SSSE3.
@@ -15,11 +15,17 @@ impl Vector for Ssse3 {
     type Factor = [__m128i; 2];
     const WIDTH: usize = 16;
     const HORNER: bool = true;
+    const APART: u8 = FIXED;
 
     #[inline(always)]
     fn zero(self) -> __m128i {
         // SAFETY: SSE2 is always there.
         unsafe { _mm_setzero_si128() }
+    }
+    #[inline(always)]
+    fn splat(self, byte: u8) -> __m128i {
+        // SAFETY: SSE2 is always there.
+        unsafe { _mm_set1_epi8(byte as i8) }
     }
     #[inline(always)]
     unsafe fn load(self, from: *const u8) -> __m128i {
@@ -68,6 +74,13 @@ impl Vector for Ssse3 {
             let carried = _mm_and_si128(_mm_cmplt_epi8(a, _mm_setzero_si128()), _mm_set1_epi8(0x1D));
             _mm_xor_si128(_mm_add_epi8(a, a), carried)
         }
+    }
+    #[inline(always)]
+    fn double_apart(self, a: __m128i, b: __m128i) -> __m128i {
+        // SAFETY: `self` says that SSSE3 is there.
+        let reduced =
+            unsafe { _mm_xor_si128(_mm_add_epi8(a, a), _mm_shuffle_epi8(self.splat(REDUCTION), a)) };
+        self.xor(reduced, b)
     }
     #[inline(always)]
     fn factor(self, constant: u8) -> [__m128i; 2] {

@@ -40,6 +40,8 @@ pub(super) trait Vector: Copy {
     fn prefetch(self, _from: *const u8) {}
     /// a + b
     fn xor(self, a: Self::Reg, b: Self::Reg) -> Self::Reg;
+    /// Whether [`Vector::xor3`] is one instruction.
+    const XOR3: bool = false;
     /// a + b + c
     fn xor3(self, a: Self::Reg, b: Self::Reg, c: Self::Reg) -> Self::Reg {
         self.xor(self.xor(a, b), c)
@@ -50,6 +52,16 @@ pub(super) trait Vector: Copy {
     fn is_zero(self, a: Self::Reg) -> bool;
     /// Each byte times 2.
     fn double(self, a: Self::Reg) -> Self::Reg;
+    /// By how much sums may differ from their values so that doubling them is cheaper, if it is anything but zero:
+    /// [`FIXED`](crate::field::FIXED). Additions leave the difference as it is, and so does [`Vector::double_apart`].
+    const APART: u8 = 0;
+    /// Twice a, plus b, where a and the result are [`Vector::APART`] from their values.
+    #[inline(always)]
+    fn double_apart(self, a: Self::Reg, b: Self::Reg) -> Self::Reg {
+        self.xor(self.double(a), b)
+    }
+    /// All bytes the same.
+    fn splat(self, byte: u8) -> Self::Reg;
     /// Makes ready to multiply by `constant`.
     fn factor(self, constant: u8) -> Self::Factor;
     /// Each byte times the constant.
