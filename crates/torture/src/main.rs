@@ -111,6 +111,16 @@ enum LoggedName {
     Always,
 }
 
+impl From<LoggedName> for Logged {
+    fn from(name: LoggedName) -> Logged {
+        match name {
+            LoggedName::Never => Logged::Never,
+            LoggedName::Drawn => Logged::Drawn,
+            LoggedName::Always => Logged::Always,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LogName {
     /// In no run
@@ -179,11 +189,7 @@ fn main() -> ExitCode {
         NeighbourName::Drawn => Neighbour::Drawn,
         NeighbourName::Always => Neighbour::Always,
     };
-    let logged = match cli.logged {
-        LoggedName::Never => Logged::Never,
-        LoggedName::Drawn => Logged::Drawn,
-        LoggedName::Always => Logged::Always,
-    };
+    let logged = cli.logged.into();
     let log = match cli.log {
         LogName::Never => Log::Never,
         LogName::Drawn => Log::Drawn,

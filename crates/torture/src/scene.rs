@@ -536,17 +536,13 @@ impl Scene {
 
     /// What [`judge_error`](Self::judge_error) needs to know of a request: taken before it begins.
     pub fn begin_request(&self) -> Begun {
-        Begun { ended_failing: self.ended_failing.get(), logged: self.logged() }
-    }
-
-    /// Since when a power cut takes back no write that is answered.
-    fn logged(&self) -> Option<u64> {
-        self.on_log.logged().filter(|_| self.covered.get())
+        let logged = self.on_log.logged().filter(|_| self.covered.get());
+        Begun { ended_failing: self.ended_failing.get(), logged }
     }
 
     /// Whether a power cut cannot take back what was written since then, as a log device has it.
     pub fn was_logged(&self, begun: Begun) -> bool {
-        begun.logged.is_some() && begun.logged == self.logged()
+        begun.logged.is_some() && begun.logged == self.begin_request().logged
     }
 
     /// Judges a request that failed.
