@@ -3,7 +3,7 @@
 mod common;
 
 use common::host::Host;
-use common::{Controller, Folder, pattern, skipped, softroc, until};
+use common::{Controller, Folder, have, pattern, run, skipped, softroc, until};
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
@@ -145,6 +145,12 @@ fn what_a_ups_says_is_seen_in_events_in_show_and_in_what_a_volume_does() {
     }
     let info = controller.softroc(&["info"]).ok();
     assert!(info.contains("missing since"), "{info}");
+    if have("curl") {
+        let socket = controller.folder.file("state/control.sock");
+        let page = run("curl", &["--silent", "--unix-socket", &socket, "http://localhost/metrics"]);
+        let series = "softroc_ups_state{ups=\"rack@127.0.0.1\",state=\"missing\"} 1\n";
+        assert!(page.contains(series), "{series} is not told");
+    }
     for number in 0..steps.len() {
         let found = host.read((number * 65536) as u64, 65536).expect("it is readable");
         assert!(found == pattern(number as u64, 65536), "piece {number} differs");

@@ -2,7 +2,7 @@
 
 use super::text::{Kind, Labels, Page};
 use super::{Named, column, named};
-use controller::{MetricsInfo, SpareKind, TaskInfo, TaskKind, TaskState};
+use controller::{MetricsInfo, ProtectionState, SpareKind, TaskInfo, TaskKind, TaskState};
 
 pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     let of = &metrics.controller;
@@ -14,6 +14,13 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     gauge("softroc_host_connections", "Connections of hosts.", of.hosts.into());
     gauge("softroc_alarm_on", "Whether the alarm sounds when something fails.", of.alarm.on.into());
     gauge("softroc_alarm_sounding", "Whether the alarm sounds.", of.alarm.sounds.into());
+    let help = "Whether the UPS that is listened to is in that state; none without one.";
+    let mut family = page.family("softroc_ups_state", Kind::Gauge, help);
+    if let Some(ups) = &of.ups {
+        let all = ProtectionState::ALL.map(|state| state.to_string());
+        let labels = Labels::of("ups", &ups.name);
+        family.states(&labels, "state", all.iter().map(String::as_str), &ups.state.to_string());
+    }
     let help = "Events since the controller was started.";
     let mut family = page.family("softroc_events_total", Kind::Counter, help);
     for event in &metrics.events {

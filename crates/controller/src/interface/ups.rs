@@ -68,6 +68,17 @@ pub enum ProtectionState {
     Missing,
 }
 
+impl ProtectionState {
+    /// All of them.
+    pub const ALL: [ProtectionState; 5] = [
+        ProtectionState::Optimal,
+        ProtectionState::Charging,
+        ProtectionState::Degraded,
+        ProtectionState::Failed,
+        ProtectionState::Missing,
+    ];
+}
+
 impl fmt::Display for ProtectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
