@@ -32,13 +32,9 @@ pub struct Place {
     /// Its kind, for errors.
     #[serde(skip)]
     pub(super) kind: Kind,
-}
-
-impl Place {
-    /// Whose errors are its own: the controller's, or, without one, the drive's.
-    pub(super) fn of(&self) -> &str {
-        if self.controller == "direct" { &self.drives } else { &self.controller }
-    }
+    /// Whose errors are its own, by its model, whatever the figure calls it: the controller, or, without one, the drive.
+    #[serde(skip)]
+    pub(super) of: String,
 }
 
 /// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / SETTINGS @ DEPTH`: the settings in [any order](Settings); the depth a
@@ -109,6 +105,10 @@ impl Case {
             load: format!("{}{depth}{}", self.profile, self.settings.words()),
             unit: metric.unit(),
             kind: Kind::of(&configuration, profile),
+            of: match (configuration.controller.host_link, configuration.drives.first()) {
+                (None, Some(drive)) => drive.model.clone(),
+                _ => configuration.controller.model.clone(),
+            },
         })
     }
 

@@ -162,7 +162,7 @@ pub(super) fn judge(reproduced: &mut [Reproduced]) -> Result<()> {
     for figure in reproduced.iter_mut().filter(held_out) {
         if let Some(place) = &figure.place {
             figure.expected_percent =
-                expected(&known, place.kind, Some(place.of())).map(|expected| expected.percent);
+                expected(&known, place.kind, Some(&place.of)).map(|expected| expected.percent);
         }
     }
     Ok(())
@@ -187,7 +187,7 @@ fn table(reproduced: &[Reproduced]) -> Result<String> {
     rows.extend(left_out.map(|known| row(&known.id, "left out", &known.of, known.kind, known.percent)));
     for figure in reproduced.iter().filter(|figure| !figure.calibrated) {
         if let (Some(place), Some(percent)) = (&figure.place, figure.error_percent) {
-            rows.push(row(&figure.id, "held out", place.of(), place.kind, percent));
+            rows.push(row(&figure.id, "held out", &place.of, place.kind, percent));
         }
     }
     Ok(rows.join("\n") + "\n")

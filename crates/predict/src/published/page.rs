@@ -1,7 +1,7 @@
 //! One page of pictures, laid out as the papers lay theirs out: for the drives and the level of each document bars per load and
 //! controller, what is published beside what is predicted; then all statements.
 
-use super::{Figure, Report, Reproduced};
+use super::{Figure, Report, Reproduced, Summary};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use storagebench::number_text as number;
@@ -46,26 +46,39 @@ impl Report {
 }
 
 fn head(page: &mut String, report: &Report) {
-    let summary = report.summary();
-    let (free, fitted) = (summary.held_out, summary.fitted);
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Published and predicted</title>\n<style>\n{STYLE}</style>\n<main>\n<h1>Published and predicted</h1>\n\
-         <p class=\"lead\">Of {} values that nothing was fitted to half are at most {:.1} % off, nine of ten {:.1} %. \
-         {} values that parameters were fitted to are at most {:.1} % off. {} of {} statements are right.</p>\n\
+         <p class=\"lead\">{}</p>\n\
          <ul class=\"legend\"><li><span class=\"swatch published\"></span>published</li>\
          <li><span class=\"swatch predicted\"></span>predicted, nothing fitted to it; the line: where nine of ten are</li>\
          <li><span class=\"swatch fitted\"></span>predicted, parameters fitted to it</li></ul>\n",
-        free.values,
-        free.median,
-        free.ninth,
-        fitted.values,
-        fitted.worst,
-        summary.statements.kept,
-        summary.statements.all,
+        lead(&report.summary()),
     );
+}
+
+/// How good all of it is; of what there is none nothing is said.
+fn lead(summary: &Summary) -> String {
+    let (free, fitted, said) = (summary.held_out, summary.fitted, summary.statements);
+    let mut sentences = Vec::new();
+    if free.values > 0 {
+        sentences.push(format!(
+            "Of {} values that nothing was fitted to half are at most {:.1} % off, nine of ten {:.1} %.",
+            free.values, free.median, free.ninth
+        ));
+    }
+    if fitted.values > 0 {
+        sentences.push(format!(
+            "{} values that parameters were fitted to are at most {:.1} % off.",
+            fitted.values, fitted.worst
+        ));
+    }
+    if said.all > 0 {
+        sentences.push(format!("{} of {} statements are right.", said.kept, said.all));
+    }
+    sentences.join(" ")
 }
 
 fn chart(page: &mut String, title: &str, loads: &Loads<'_>) {
@@ -119,11 +132,15 @@ fn pair(page: &mut String, figure: &Reproduced, top: f64) {
 }
 
 fn statements(page: &mut String, report: &Report) {
+    let mut bounds = report.reproduced.iter().filter(|figure| figure.value.is_none()).peekable();
+    if bounds.peek().is_none() {
+        return;
+    }
     page.push_str(
         "<h2>Statements</h2>\n<div class=\"scroll\"><table>\n<tr><th>figure</th><th>published</th><th>predicted</th>\
          <th></th><th>what</th><th>statement, and why it is not right</th></tr>\n",
     );
-    for figure in report.reproduced.iter().filter(|figure| figure.value.is_none()) {
+    for figure in bounds {
         let words: Vec<&str> = [&figure.statement, &figure.reason]
             .into_iter()
             .map(String::as_str)
@@ -163,6 +180,11 @@ mod tests {
         assert!(page.contains("<h2>fujitsu2016</h2>") && page.contains("8xSAS-12G-HDD, raid5"), "{page}");
         assert!(page.contains("style=\"width:75.4%\"") && page.contains("style=\"width:90.9%\""), "{page}");
         assert!(page.contains("left:81.8%;width:18.2%") && page.contains("+20.6 %"), "{page}");
-        assert!(page.contains("a &lt; b") && page.contains(">wrong<"), "{page}");
+        assert!(
+            page.contains("at most 20.6 % off, nine of ten 20.6 %")
+                && page.contains("a &lt; b")
+                && page.contains(">wrong<"),
+            "{page}"
+        );
     }
 }
