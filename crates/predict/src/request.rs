@@ -13,7 +13,7 @@ use storagebench::{Ending, Environment, Measured, Method, Profile, Results, Row,
 pub struct Runs {
     /// How long each point is measured; with `confidence_percent`, at most.
     pub runtime: Duration,
-    /// A point ends earlier, though not before a part of its time is over ([`Runs::shortest`]), when the 95 % intervals of its rate
+    /// A point ends earlier, though not before a quarter of its time is over, when the 95 % intervals of its rate
     /// and its mean latency are so narrow, in percent either way. `None`: it is measured all of its time.
     pub confidence_percent: Option<f64>,
     /// How long each point runs before.
@@ -28,7 +28,7 @@ pub struct Runs {
 
 impl Runs {
     /// How long a point is measured at the least.
-    pub fn shortest(&self) -> Duration {
+    pub(crate) fn shortest(&self) -> Duration {
         const PARTS: u32 = 4;
         if self.confidence_percent.is_some() { self.runtime / PARTS } else { self.runtime }
     }
