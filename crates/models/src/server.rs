@@ -4,7 +4,7 @@ use crate::catalog::{ControllerSpec, DriveKind, DriveSpec};
 use crate::device::Prepared;
 use crate::drive_port::{DrivePort, Source, info};
 use crate::host_port::HostPort;
-use crate::link::{Link, LinkShares, transfer_ns};
+use crate::link::{DriveLink, Link, LinkShares, transfer_ns};
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, SteadyStates};
@@ -76,6 +76,9 @@ impl FastPath {
 /// Lanes of a wide port: they carry what all drives together want, and none of them waits for a drive that is busy.
 struct Lanes {
     count: u64,
+    /// What one carries, whatever the drive: expanders of 12 Gb/s buffer what slower drives send. Behind older ones a lane is as slow as
+    /// the drive that has it meanwhile.
+    bytes_per_s: Option<u64>,
     down: Resource,
     up: Resource,
 }
@@ -165,10 +168,11 @@ impl Core {
     fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Resource>, now_ns: u64, bytes: u64) -> u64 {
         let duration = link.duration_ns(bytes);
         let carried = way.book(now_ns, duration);
-        let count = self.lanes.as_ref().map_or(1, |lanes| lanes.count);
+        let Some(wide) = self.lanes.as_ref() else { return carried };
+        let on_a_lane = wide.bytes_per_s.map_or(duration, |rate| transfer_ns(bytes, rate));
         match lanes.filter(|_| !link.is_apart()) {
             None => carried,
-            Some(lanes) => lanes.book(now_ns, duration / count).max(carried),
+            Some(lanes) => lanes.book(now_ns, on_a_lane / wide.count).max(carried),
         }
     }
 
@@ -191,6 +195,11 @@ impl Core {
         };
         Duration::from_nanos(done_ns - now_ns)
     }
+}
+
+/// The ports of a controller, if expanders of their time buffer for slower drives.
+fn buffering(controller: &ControllerSpec) -> Option<DriveLink> {
+    controller.drive_link.filter(|port| matches!(port, DriveLink::Sas { gigabit: 12 }))
 }
 
 /// Data pass something that may be narrower than the links, while they come.
@@ -244,6 +253,7 @@ impl Server {
             data_path: Resource::default(),
             lanes: shared.then(|| Lanes {
                 count: controller.ports.max(1),
+                bytes_per_s: buffering(&controller).map(|port| port.bytes_per_s(shares)),
                 down: Resource::default(),
                 up: Resource::default(),
             }),

@@ -19,6 +19,7 @@
 //!     profiles: vec!["database".parse()?],
 //!     runs: Runs {
 //!         runtime: Duration::from_millis(40),
+//!         confidence_percent: None,
 //!         ramp: Duration::from_millis(10),
 //!         workers: 1,
 //!         seed: 1,

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storagebench::{
-    Access, Bench, Ending, Interval95, Ladder, Latency, Observer, Profile, Row, Settings, Snapshot, Split,
-    Surroundings, Target, student_t_95,
+    Access, Bench, Ending, Interval95, Ladder, Latency, NoteKind, Observer, Profile, Row, Settings, Snapshot,
+    Split, Surroundings, Target, student_t_95,
 };
 use units::ByteCount;
 use world_sim::{Order, Sim, SimOptions};
@@ -73,33 +73,53 @@ fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
     }
 }
 
-/// Puts a load on for a while; how much is dirty then.
+/// The same for so long, however sure its figures are.
+fn fixed(settings: &Settings, runtime: Duration) -> Settings {
+    Settings { runtime, confidence_percent: None, max_runtime: None, ..settings.clone() }
+}
+
+/// Puts a load on for a while; how much is dirty then, and how much hosts wrote.
 ///
 /// # Errors
 /// When the run cannot end.
-async fn dirtied(env: &Env, target: &Target, volume: &Volume, settings: Settings) -> Result<ByteCount> {
+async fn put_on(
+    env: &Env,
+    target: &Target,
+    volume: &Volume,
+    settings: Settings,
+) -> Result<(ByteCount, ByteCount)> {
     let measured = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).run(env, target).await?;
+    let written_mib = |row: &Row| row.write.throughput_mib_s * row.duration_s;
+    let written = measured.rows.iter().map(written_mib).sum::<f64>() * f64::from(1 << 20);
     match measured.ending {
-        Ending::Complete => Ok(volume.cache_counters().dirty),
+        Ending::Complete => Ok((volume.cache_counters().dirty, ByteCount(written as u64))),
         Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
     }
 }
 
-/// Whether more and more is dirty under a load, even when what is old is destaged for its age.
+/// Whether hosts write more under a load than is destaged meanwhile, for its age or for room, so that the cache fills up, however long
+/// that takes. The load is put on twice for so long: what it begins with says nothing of how it goes on.
 ///
 /// # Errors
-/// As [`dirtied`].
-async fn grows(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<bool> {
-    let for_some = |seconds| Settings { runtime: Duration::from_secs(seconds), ..settings.clone() };
-    let before = dirtied(env, target, volume, for_some(6)).await?;
-    let after = dirtied(env, target, volume, for_some(1)).await?;
-    Ok(after.0 > before.0 + before.0 / 50)
+/// As [`put_on`].
+async fn fills(
+    env: &Env,
+    target: &Target,
+    volume: &Volume,
+    settings: &Settings,
+    runtime: Duration,
+) -> Result<bool> {
+    // With the seed of the measurement, or the same twice, hosts would write the same blocks once more, which makes nothing dirty.
+    let apart = |by: u64| Settings { seed: settings.seed.map(|seed| seed + by), ..fixed(settings, runtime) };
+    let (before, _) = put_on(env, target, volume, apart(500_000_003)).await?;
+    let (after, written) = put_on(env, target, volume, apart(700_000_001)).await?;
+    Ok(after.0 > before.0 + written.0 / 10)
 }
 
 /// Brings the cache to what it will have under the load: one that fills up while it is measured shows its memory, not the drives.
 /// Where what is old goes as fast as hosts write, that is what they wrote in a few seconds, which disks need to be asked for. Else
-/// writes alone fill it: to where it destages for room if hosts read as well, which has them write less; otherwise with as much as it
-/// takes, which may be all of it.
+/// writes alone fill it: to where it destages for room, if hosts read as well and write no more than that takes away; otherwise with as
+/// much as it takes, which may be all of it.
 ///
 /// # Errors
 /// When the run cannot end.
@@ -115,7 +135,10 @@ async fn fill_cache(
     let [profile] = &settings.profiles[..] else { return Ok(()) };
     let Some(writes) = writes_of(profile)? else { return Ok(()) };
     let reads = profile.reads();
-    if reads && rotates && !grows(env, target, volume, settings).await? {
+    // Disks wait for the age of what is dirty, and then write it in one go.
+    const SOME_AGES: Duration = Duration::from_secs(8);
+    let at_the_mark = if rotates { Duration::from_secs(4) } else { Duration::from_millis(150) };
+    if reads && rotates && !fills(env, target, volume, settings, SOME_AGES).await? {
         return Ok(());
     }
     // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
@@ -124,15 +147,21 @@ async fn fill_cache(
         _ => (Duration::from_millis(10), 20),
     };
     let outstanding = Ladder::new(vec![settings.outstanding.highest()])?;
-    let filling = Settings { profiles: vec![writes], runtime, outstanding, ..settings.clone() };
-    let (mut most, mut in_vain) = (ByteCount::ZERO, 0);
+    let filling = Settings { profiles: vec![writes], outstanding, ..fixed(settings, runtime) };
+    let (mut most, mut in_vain, mut fills_up) = (ByteCount::ZERO, 0, !reads);
     for round in 1..=MOST_ROUNDS {
         // Others of the same seed would write the same blocks once more.
         let seed = settings.seed.map(|seed| seed + round * 1_000_003);
-        let dirty = dirtied(env, target, volume, Settings { seed, ..filling.clone() }).await?;
+        let (dirty, _) = put_on(env, target, volume, Settings { seed, ..filling.clone() }).await?;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };
-        if in_vain == most_in_vain || reads && volume.is_destaging_for_room() {
+        if in_vain == most_in_vain {
             break;
+        }
+        if !fills_up && volume.is_destaging_for_room() {
+            fills_up = fills(env, target, volume, settings, at_the_mark).await?;
+            if !fills_up {
+                break;
+            }
         }
         most = most.max(dirty);
     }
@@ -147,9 +176,10 @@ fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64)
     Ok(Settings {
         profiles: vec![method.aligned(profile)?],
         outstanding: method.ladder.clone(),
-        runtime: runs.runtime,
+        runtime: runs.shortest(),
         ramp: runs.ramp,
-        confidence_percent: None,
+        confidence_percent: runs.confidence_percent,
+        max_runtime: Some(runs.runtime),
         workers: runs.workers,
         area: method.area,
         destroy_data: true,
@@ -234,6 +264,8 @@ fn run_once(
         for (row, resources) in measured.rows.iter_mut().zip(watch.resources.take()) {
             row.resources = Some(resources);
             row.detail = None;
+            // How sure it is stands beside it, and is the seeds' to say.
+            row.notes.retain(|note| note.kind != NoteKind::Unsure);
         }
         Result::Ok(measured)
     });
@@ -335,11 +367,13 @@ fn joined(rows: &[&Row]) -> Option<Row> {
     row.read = joined_split(&rows.iter().map(|row| row.read).collect::<Vec<_>>());
     row.write = joined_split(&rows.iter().map(|row| row.write).collect::<Vec<_>>());
     row.steady_state = None;
-    row.ci95 = interval(&rates).zip(interval(&latencies)).map(|(iops, latency_us_mean)| Interval95 {
+    // What one seed says of itself stays.
+    let own = rows.first().filter(|_| rows.len() == 1).and_then(|row| row.ci95);
+    row.ci95 = own.or(interval(&rates).zip(interval(&latencies)).map(|(iops, latency_us_mean)| Interval95 {
         iops,
         latency_us_mean,
         ..Interval95::default()
-    });
+    }));
     let names = row.resources.clone().unwrap_or_default();
     let busy = |name: &String| {
         mean(&of(&|row| row.resources.as_ref().and_then(|all| all.get(name)).copied().unwrap_or(0.0))).0

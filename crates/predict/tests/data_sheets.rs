@@ -25,7 +25,7 @@ fn measured(drive: &DriveSpec, profile: &str, ladder: &str) -> Results {
     let mut method = MeasuringMethod::of(MethodName::Bench, 1).unwrap();
     method.ladder = ladder.parse().unwrap();
     let runtime = if drive.is_rotating() { Duration::from_secs(30) } else { Duration::from_millis(60) };
-    let runs = Runs { runtime, ramp: runtime / 2, workers: 1, seed: 1, seeds: 1 };
+    let runs = Runs { runtime, confidence_percent: None, ramp: runtime / 2, workers: 1, seed: 1, seeds: 1 };
     let profiles = vec![profile.parse().unwrap()];
     predict(&Request { configuration, method, profiles, runs }, &|_| {}).unwrap()
 }

@@ -24,8 +24,14 @@ fn configured(level: Level, drives: &str, log: Option<&str>) -> Result<Configura
 fn measured(level: Level, log: Option<&str>) -> Results {
     let mut method = MeasuringMethod::of(MethodName::Bench, 8).unwrap();
     method.ladder = "1,8".parse().unwrap();
-    let runs =
-        Runs { runtime: Duration::from_secs(8), ramp: Duration::from_secs(2), workers: 1, seed: 1, seeds: 1 };
+    let runs = Runs {
+        runtime: Duration::from_secs(8),
+        confidence_percent: None,
+        ramp: Duration::from_secs(2),
+        workers: 1,
+        seed: 1,
+        seeds: 1,
+    };
     let configuration = configured(level, DISKS, log).unwrap();
     let profiles = vec!["random,0%read,8K".parse().unwrap()];
     predict(&Request { configuration, method, profiles, runs }, &|_| {}).unwrap()

@@ -35,6 +35,7 @@ fn request(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, 
     method.ladder = ladder.parse().unwrap();
     let runs = Runs {
         runtime: Duration::from_millis(ms),
+        confidence_percent: None,
         ramp: Duration::from_millis(ms / 4),
         workers: 1,
         seed,

@@ -55,6 +55,7 @@ parameters! {
     /// A rotating drive's inside.
     RotatingSpec {
         rpm: 3600 ..= 20_000, "Revolutions of the spindle per minute.";
+        rpm_tolerance_ppm: 0 ..= 20_000, "By how many millionths of that the spindle is quicker or slower at most; each drive has a speed of its own.";
         heads: 1 ..= 32, "Surfaces that are written, hence tracks per cylinder.";
         outer_rate_kb_s: 10_000 ..= 400_000, "What a stream moves at the start of the drive, in 1000 bytes per second.";
         inner_rate_kb_s: 5_000 ..= 400_000, "What a stream moves at its end, in 1000 bytes per second.";

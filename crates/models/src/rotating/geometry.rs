@@ -34,15 +34,24 @@ pub(crate) struct Geometry {
     pub phase_ns: u64,
 }
 
+/// How long a spindle takes for a turn whose speed may be off by so many millionths either way: somewhere between, by chance.
+fn turns_in_ns(usual_ns: u64, tolerance_ppm: u64, chance: u64) -> u64 {
+    let off_ppm = chance % (2 * tolerance_ppm + 1);
+    usual_ns + usual_ns * off_ppm / 1_000_000 - usual_ns * tolerance_ppm / 1_000_000
+}
+
 impl Geometry {
-    pub fn new(spec: &RotatingSpec, capacity_bytes: u64, phase: u64) -> Geometry {
-        let revolution_ns = 60_000_000_000 / spec.rpm;
-        let skew_ns = revolution_ns * spec.skew_permille / 1000;
+    /// The geometry of one drive of its kind: `phase` and `speed` are its own, by chance.
+    pub fn new(spec: &RotatingSpec, capacity_bytes: u64, phase: u64, speed: u64) -> Geometry {
+        let usual_ns = 60_000_000_000 / spec.rpm;
         let per_track = |zone: u64| {
             let span = spec.outer_rate_kb_s.saturating_sub(spec.inner_rate_kb_s);
             let rate_kb_s = spec.outer_rate_kb_s - span * zone / (ZONES - 1);
-            (rate_kb_s * 1000 * (revolution_ns + skew_ns) / (SECTOR * 1_000_000_000)).max(1)
+            let pitch_ns = usual_ns + usual_ns * spec.skew_permille / 1000;
+            (rate_kb_s * 1000 * pitch_ns / (SECTOR * 1_000_000_000)).max(1)
         };
+        let revolution_ns = turns_in_ns(usual_ns, spec.rpm_tolerance_ppm, speed);
+        let skew_ns = revolution_ns * spec.skew_permille / 1000;
         let sectors = capacity_bytes / SECTOR;
         let per_row: u64 = (0..ZONES).map(per_track).sum();
         let tracks_per_zone = sectors.div_ceil(per_row).next_multiple_of(spec.heads);
@@ -113,7 +122,7 @@ mod tests {
     #[test]
     fn tracks_are_as_long_as_the_media_rate_says() {
         let (spec, capacity) = rotating_15k();
-        let geometry = Geometry::new(&spec, capacity, 0);
+        let geometry = Geometry::new(&spec, capacity, 0, spec.rpm_tolerance_ppm);
         let rate = |start: u64| {
             let sectors = 1 << 20;
             sectors as f64 * 512.0 / (geometry.pass_ns(start, sectors) as f64 / 1e9) / 1e3
@@ -126,10 +135,22 @@ mod tests {
         assert!(geometry.place(last).cylinder > geometry.cylinders * 99 / 100);
     }
 
+    /// Two spindles of one kind that turned in step would stay so for ever, and a mirror would be what its first turn was.
+    #[test]
+    fn no_two_spindles_turn_at_the_same_speed() {
+        let (spec, capacity) = rotating_15k();
+        let turn = |speed| Geometry::new(&spec, capacity, 0, speed).revolution_ns;
+        let turns: Vec<u64> = (0..=2 * spec.rpm_tolerance_ppm).map(turn).collect();
+        assert_eq!((turns[0], turns[turns.len() - 1]), (3_992_000, 4_008_000));
+        assert!(turns.is_sorted() && turns[2000] == 4_000_000);
+        let sectors = |speed| Geometry::new(&spec, capacity, 0, speed).track(0);
+        assert_eq!(sectors(0), sectors(4000), "its tracks are as long");
+    }
+
     #[test]
     fn what_passes_in_the_time_that_sectors_take_are_those_sectors() {
         let (spec, capacity) = rotating_15k();
-        let geometry = Geometry::new(&spec, capacity, 12_345);
+        let geometry = Geometry::new(&spec, capacity, 12_345, 7);
         for sectors in [1, 128, 5000, 1 << 20] {
             let passed = geometry.passed(7, geometry.pass_ns(7, sectors));
             assert!(passed.abs_diff(sectors) <= 1, "{sectors}: {passed}");

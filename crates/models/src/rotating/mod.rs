@@ -126,8 +126,9 @@ impl Rotating {
         write_cache: bool,
         port: Weak<dyn Done>,
     ) -> Rc<Rotating> {
-        let phase = sim.rng("spindle", name).next_u64();
-        let geometry = Geometry::new(spec, drive.capacity_bytes, phase);
+        let mut chance = sim.rng("spindle", name);
+        let (phase, speed) = (chance.next_u64(), chance.next_u64());
+        let geometry = Geometry::new(spec, drive.capacity_bytes, phase, speed);
         let us = 1000;
         let seek = SeekCurve::new(
             geometry.cylinders,

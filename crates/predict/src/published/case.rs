@@ -1,5 +1,6 @@
 //! A case: a configuration under a profile at some depth, written in a line, and what the models make of it.
 
+use super::expected::Kind;
 use crate::configuration::{Configuration, parse_drives};
 use crate::error::{Error, Result};
 use crate::method::MeasuringMethod;
@@ -8,11 +9,33 @@ use crate::request::Runs;
 use crate::simulate::simulate;
 use layout::Level;
 use models::Catalog;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use storagebench::{Access, Ladder, Row};
+use storagebench::{Access, Ladder, Profile, Row};
 use units::StripSize;
+
+/// Where a figure was measured.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Place {
+    /// The controller; `direct`: none.
+    pub controller: String,
+    /// The drives.
+    pub drives: String,
+    /// The level.
+    pub level: String,
+    /// The load, and what was set besides.
+    pub load: String,
+    /// What the values count.
+    pub unit: &'static str,
+    /// Its kind, for errors.
+    #[serde(skip)]
+    pub(super) kind: Kind,
+    /// Whose errors are its own, by its model, whatever the figure calls it: the controller, or, without one, the drive.
+    #[serde(skip)]
+    pub(super) of: String,
+}
 
 /// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / SETTINGS @ DEPTH`: the settings in [any order](Settings); the depth a
 /// number or `max`, the best of the method's ladder.
@@ -63,6 +86,30 @@ impl Case {
         let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
         let settings = self.settings.words();
         format!("{} {} {} {}{depth}{settings}", self.controller, self.drives, self.level, self.profile)
+    }
+
+    /// Where it stands among others, for pictures and for errors of its kind.
+    ///
+    /// # Errors
+    /// What cannot be configured.
+    pub fn place(&self, catalog: &Catalog, metric: Metric) -> Result<Place> {
+        let configuration = self.configuration(catalog)?;
+        let profiles = storagebench::Catalog::builtin().select(&self.profile)?;
+        let profile =
+            profiles.first().ok_or_else(|| Error::failed(format!("no profile is '{}'", self.profile)))?;
+        let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
+        Ok(Place {
+            controller: self.controller.clone(),
+            drives: self.drives.clone(),
+            level: self.level.clone(),
+            load: format!("{}{depth}{}", self.profile, self.settings.words()),
+            unit: metric.unit(),
+            kind: Kind::of(&configuration, profile),
+            of: match (configuration.controller.host_link, configuration.drives.first()) {
+                (None, Some(drive)) => drive.model.clone(),
+                _ => configuration.controller.model.clone(),
+            },
+        })
     }
 
     /// The server that it runs on.
@@ -136,6 +183,9 @@ impl Settings {
     }
 }
 
+/// How narrow the intervals of a point are when it ends.
+const CONFIDENCE_PERCENT: f64 = 1.0;
+
 /// What a figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
@@ -145,6 +195,16 @@ pub enum Metric {
     Throughput,
     /// Milliseconds from a request to its answer, on average.
     LatencyMs,
+}
+
+impl Metric {
+    fn unit(self) -> &'static str {
+        match self {
+            Metric::Iops => "IO/s",
+            Metric::Throughput => "MiB/s",
+            Metric::LatencyMs => "ms",
+        }
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -204,23 +264,98 @@ impl<'a> Runner<'a> {
     fn run(&self, case: &Case) -> Result<Vec<Row>> {
         let configuration = case.configuration(self.catalog)?;
         let mut method = MeasuringMethod::of(case.method.parse()?, configuration.drives.len())?;
-        match (case.depth, &self.ladder) {
-            (Some(depth), _) => method.ladder = Ladder::new(vec![depth])?,
-            (None, Some(ladder)) => method.ladder = ladder.clone(),
-            (None, None) => {}
-        }
         method.host_io_ns = case.settings.io_ns.unwrap_or(method.host_io_ns);
         let workers = case.settings.workers.unwrap_or(1);
         let mut rows = Vec::new();
         for profile in storagebench::Catalog::builtin().select(&case.profile)? {
-            let (rotating, flash) = self.runtimes;
-            let mut runtime = if configuration.rotates() { rotating } else { flash };
-            if configuration.rotates() && profile.access() == Access::Sequential {
-                runtime /= 4; // It has no chance in it.
-            }
-            let runs = Runs { runtime, ramp: runtime / 3, workers, seed: 1, seeds: 1 };
-            rows.extend(simulate(&configuration, &method, &runs, &profile.on_any_ladder(), &|| {})?);
+            let profile = profile.on_any_ladder();
+            let runs = Runs { workers, ..self.runs(&configuration, &profile) };
+            let at = |ladder: Ladder| {
+                let method = MeasuringMethod { ladder, ..method.clone() };
+                simulate(&configuration, &method, &runs, &profile, &|| {})
+            };
+            rows.extend(match (case.depth, &self.ladder) {
+                (Some(depth), _) => at(Ladder::new(vec![depth])?)?,
+                (None, Some(ladder)) => at(ladder.clone())?,
+                // Streams that are deep enough may lose their order, and are at their best before.
+                (None, None) if profile.access() == Access::Sequential => at(method.ladder.clone())?,
+                (None, None) => best_of(profile.rungs(&method.ladder), |row| row.iops, at)?,
+            });
         }
         Ok(rows)
+    }
+
+    /// How long a point is run, and how often.
+    fn runs(&self, configuration: &Configuration, profile: &Profile) -> Runs {
+        let (rotating, flash) = self.runtimes;
+        let rotates = configuration.rotates();
+        let runtime = if rotates { rotating } else { flash };
+        // Queues are full in less than that, and the buffers of flash.
+        let ramp = if rotates { runtime / 6 } else { runtime / 3 };
+        // A search for parameters compares runs, which must be as long as each other; a cache comes and goes more slowly than a short
+        // window can tell.
+        let waits_in_a_cache = configuration.write_back.is_some() && profile.writes();
+        let ends_early = self.ladder.is_none() && !waits_in_a_cache;
+        let confidence_percent = ends_early.then_some(CONFIDENCE_PERCENT);
+        let usual = Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1 };
+        let is_stream = profile.access() == Access::Sequential;
+        let waits_for_turns = rotates && is_stream && profile.writes() && configuration.write_back.is_none();
+        match waits_for_turns {
+            // Disks that wait for each other are as quick as their spindles happen to stand to each other. That changes slowly, so that a
+            // short window is sure of what is true of one position.
+            true => Runs { runtime: runtime / 2, confidence_percent: None, seeds: 3, ..usual },
+            false => usual,
+        }
+    }
+}
+
+/// What a ladder comes to from its top down, as far as the best of it may still come. Rates at random places rise with what is outstanding
+/// until something is busy all the time: below rungs of which the lowest is not the best there is nothing better.
+///
+/// # Errors
+/// Those of `run`.
+fn best_of<R>(
+    mut rungs: Vec<u32>,
+    rate: impl Fn(&R) -> f64,
+    run: impl Fn(Ladder) -> Result<Vec<R>>,
+) -> Result<Vec<R>> {
+    const AT_A_TIME: usize = 2;
+    rungs.sort_unstable();
+    let mut found: Vec<R> = Vec::new();
+    for few in rungs.rchunks(AT_A_TIME) {
+        let before = found.iter().map(&rate).fold(0.0, f64::max);
+        let mut next = run(Ladder::new(few.to_vec())?)?;
+        let rises = next.first().is_some_and(|lowest| rate(lowest) > before)
+            && next.windows(2).all(|pair| rate(&pair[0]) > rate(&pair[1]));
+        found.append(&mut next);
+        if !rises {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// The best of a ladder whose rungs have such rates, and the rungs that were run for it.
+    fn best(rate: impl Fn(u32) -> u32) -> (f64, Vec<u32>) {
+        let asked = RefCell::new(Vec::new());
+        let run = |ladder: Ladder| {
+            asked.borrow_mut().extend(ladder.rungs().iter().rev());
+            Ok(ladder.rungs().iter().map(|depth| f64::from(rate(*depth))).collect())
+        };
+        let rates = best_of(vec![1, 2, 4, 8, 16, 32], |rate| *rate, run).unwrap();
+        (rates.into_iter().fold(0.0, f64::max), asked.into_inner())
+    }
+
+    #[test]
+    fn the_best_of_a_ladder_is_found_from_its_top() {
+        assert_eq!(best(|depth| depth.min(16)), (16.0, vec![32, 16]), "it rises and stays");
+        let (all, most) = (vec![32, 16, 8, 4, 2, 1], vec![32, 16, 8, 4]);
+        assert_eq!(best(|depth| 100 - depth.abs_diff(8)), (100.0, most), "it is best in between");
+        assert_eq!(best(|depth| 100 - depth), (99.0, all), "and with one alone");
     }
 }

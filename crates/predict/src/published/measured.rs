@@ -65,7 +65,9 @@ impl Measured {
             for case in cases {
                 best = best.max(runner.value(case, self.metric)?);
             }
-            found.push(compared(figure, what.clone(), self.value, best));
+            let place = cases.first().map(|case| case.place(runner.catalog(), self.metric)).transpose()?;
+            let compared = compared(figure, what.clone(), self.value, best);
+            found.push(Reproduced { value: Some(self.value), place, ..compared });
         }
         Ok(found)
     }

@@ -20,22 +20,31 @@
 //! | `term` | what a statement speaks of: a case or a link |
 //! | `case` | a configuration under a load, in a line; the runner that runs each case once |
 //! | `links` | what links carry, reckoned |
+//! | `expected` | how far off predictions of a kind are |
+//! | `summary` | how good all of them are |
+//! | `page` | the page of pictures |
 //! | `facts` | what the catalog, the layouts and the methods have |
 //! | `uncovered` | what is missing for the rest |
 
 mod case;
+mod expected;
 mod facts;
 mod figure;
 mod links;
 mod measured;
+mod page;
 mod statements;
+mod summary;
 mod term;
 #[cfg(test)]
 mod tests;
 mod uncovered;
 
+pub use case::Place;
 pub(crate) use case::{Case, Metric, Runner};
+pub use expected::{ExpectedError, expected_error};
 pub use figure::{Figure, figures, select};
+pub use summary::Summary;
 
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -68,9 +77,18 @@ pub struct Reproduced {
     pub statement: String,
     /// What the models say.
     pub predicted: f64,
+    /// Where that was measured, if it was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// The published value, where one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
     /// How far that is off, in percent, where one value is published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
+    /// How far off nine of ten predictions of its kind are at most, behind other controllers; of figures that nothing was fitted to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_percent: Option<f64>,
     /// Whether parameters were fitted to it.
     pub calibrated: bool,
     /// Whether it is right: within the bounds, or within 15 %.
@@ -191,6 +209,7 @@ pub fn compare(catalog: &Catalog, figures: &[Figure], progress: OnProgress<'_>) 
             Err(reason) => report.missing.push(Missing { id: figure.id.clone(), reason }),
         }
     }
+    expected::judge(&mut report.reproduced)?;
     Ok(report)
 }
 
@@ -219,6 +238,9 @@ fn compared(figure: &Figure, what: String, value: f64, predicted: f64) -> Reprod
         published,
         statement: String::new(),
         predicted: (predicted * 100.0).round() / 100.0,
+        place: None,
+        value: None,
+        expected_percent: None,
         error_percent: error_percent.map(|error| (error * 10.0).round() / 10.0),
         calibrated: false,
         right,
@@ -237,6 +259,9 @@ fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Result<V
             published: format!("{least}..{most}"),
             statement: figure.words(),
             predicted: (value * 1000.0).round() / 1000.0,
+            place: None,
+            value: None,
+            expected_percent: None,
             error_percent: None,
             calibrated: false,
             right: (least..=most).contains(&value),
@@ -252,7 +277,9 @@ fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Result<V
             Expected::Figure => {
                 let number =
                     figure.number().ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
-                compared(figure, statement.term.name(), number, value)
+                let compared = compared(figure, statement.term.name(), number, value);
+                let place = statement.term.place(runner, statement.metric)?;
+                Reproduced { value: Some(number), place, ..compared }
             }
         };
         if !statement.note.is_empty() {

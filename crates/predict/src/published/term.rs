@@ -1,6 +1,6 @@
 //! What a statement speaks of: a case that is run, or a link.
 
-use super::case::{Case, Metric, Runner};
+use super::case::{Case, Metric, Place, Runner};
 use super::links::{Interface, shares};
 use crate::error::Result;
 
@@ -30,6 +30,17 @@ impl Term {
         match self {
             Term::Case(case) => case.name(),
             Term::Link(link) => link.to_string(),
+        }
+    }
+
+    /// Where a case stands; `None`: it is a link.
+    ///
+    /// # Errors
+    /// What cannot be configured.
+    pub fn place(&self, runner: &Runner<'_>, metric: Metric) -> Result<Option<Place>> {
+        match self {
+            Term::Case(case) => case.place(runner.catalog(), metric).map(Some),
+            Term::Link(_) => Ok(None),
         }
     }
 

@@ -148,7 +148,7 @@ pub struct Files {
     pub iometer: Option<PathBuf>,
 
     /// Write a report with plots as one HTML page.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "report", value_name = "FILE")]
     pub html: Option<PathBuf>,
 
     /// Write one plot as SVG.
@@ -274,7 +274,7 @@ fn parse_ramp(text: &str) -> Result<std::time::Duration, String> {
 }
 
 /// Reads `2%`, `0.5` or `none`.
-fn parse_confidence(text: &str) -> Result<Confidence, String> {
+pub(super) fn parse_confidence(text: &str) -> Result<Confidence, String> {
     if text == "none" {
         return Ok(Confidence(None));
     }

@@ -1,6 +1,6 @@
 //! The command line of predictions.
 
-use super::bench::Files;
+use super::bench::{Confidence, Files, parse_confidence};
 use super::{Output, WriteHole, levels, parse_duration};
 use clap::{Args, Subcommand, ValueEnum};
 use layout::Level;
@@ -124,10 +124,15 @@ pub struct Predict {
     #[arg(long, value_name = "AREA")]
     pub area: Option<Area>,
 
-    /// The measuring time at each number of outstanding I/Os, in virtual time [default: 20s with rotating drives, otherwise
-    /// 500ms].
+    /// The longest measuring time at each number of outstanding I/Os, in virtual time [default: 20s with rotating drives,
+    /// otherwise 500ms].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
+
+    /// Measure no longer than until the 95 % confidence intervals of the rate and the mean latency are within plus or minus this
+    /// share, though at least a quarter of --runtime; none: all of --runtime.
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_confidence)]
+    pub confidence: Confidence,
 
     /// The time to run before each measurement, in virtual time [default: a quarter of --runtime].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -164,6 +169,14 @@ pub struct Reproduce {
     /// Also list the figures that are not covered, grouped by what is missing.
     #[arg(long)]
     pub missing: bool,
+
+    /// Write one HTML page with plots as in the publications: published beside predicted.
+    #[arg(long, visible_alias = "report", value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the errors of all figures that nothing was fitted to: the table that predictions take their expected error from.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["doc", "only"])]
+    pub errors: Option<PathBuf>,
 
     /// A file with a drive or a controller of your own. May be given several times.
     #[arg(long, value_name = "FILE")]

@@ -8,6 +8,7 @@ use crate::cli::{MethodName, Predict, Switch, WriteHole};
 use crate::failure::{Failure, Outcome};
 use crate::{bench, machine, output, progress};
 use layout::Level;
+use predict::published::expected_error;
 use predict::{Configuration, MeasuringMethod, Policies, Request, Runs, bottleneck, parse_drives};
 use storagebench::{Profile, Results, Row};
 
@@ -41,6 +42,7 @@ pub fn run(command: &Predict) -> Outcome {
     let mut text = bench::text(&results);
     text.push_str("\n\n");
     text.push_str(&limits(&request.profiles, &results));
+    text.push_str(&expected(&request, &results)?);
     if let Some(journal) = request.configuration.write_hole.journal() {
         text.push_str(&format!("\nwrite hole: {journal}"));
     }
@@ -103,6 +105,7 @@ fn request(command: &Predict, controller: &str) -> Outcome<Request> {
     let runtime = command.runtime.unwrap_or_else(|| Runs::usual_runtime(&configuration));
     let runs = Runs {
         runtime,
+        confidence_percent: command.confidence.0,
         ramp: command.ramp.unwrap_or(runtime / 4),
         workers: command.workers,
         seed: command.seed,
@@ -142,6 +145,29 @@ fn configured(command: &Predict, controller: &str) -> Outcome<Configuration> {
     };
     let shape = Configuration::shape(level, drives.len(), command.spans)?;
     Ok(Configuration::new(controller, drives, shape, command.strip, &policies)?)
+}
+
+/// How far off each profile may be: what chance adds, and what figures of that kind were missed by.
+fn expected(request: &Request, results: &Results) -> Outcome<String> {
+    let mut text = String::new();
+    for profile in &request.profiles {
+        let Some(row) = results.best.get(profile.name()) else { continue };
+        let chance = row
+            .ci95
+            .map(|ci95| (ci95.iops[1] - ci95.iops[0]) / 2.0 / row.iops.max(f64::MIN_POSITIVE) * 100.0);
+        if let Some(expected) = expected_error(&request.configuration, profile)? {
+            let all = expected.percent.hypot(chance.unwrap_or(0.0));
+            let chance =
+                chance.map_or_else(String::new, |chance| format!(", of which {chance:.1} % are chance"));
+            text.push_str(&format!(
+                "\n{}: nine of ten such predictions are off by at most {all:.0} %{chance} ({} published figures: {})",
+                profile.name(),
+                expected.figures,
+                expected.kind
+            ));
+        }
+    }
+    Ok(text)
 }
 
 /// What limits each profile at its best.
