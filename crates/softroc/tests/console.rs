@@ -268,6 +268,15 @@ fn axe() -> Option<String> {
     axe
 }
 
+/// What axe-core, which is in the page, finds in it of what is serious or critical.
+fn violations(browser: &mut Browser) -> serde_json::Value {
+    browser.script(
+        "axe.run().then((found) => found.violations \
+           .filter((one) => ['serious', 'critical'].includes(one.impact)) \
+           .map((one) => one.id + ': ' + one.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; ')))",
+    )
+}
+
 #[test]
 fn everybody_can_read_every_page() {
     let managed = served("console-looks");
@@ -305,10 +314,14 @@ fn everybody_can_read_every_page() {
             }
             if let Some(axe) = &axe {
                 browser.script(&format!("{axe}; 0"));
-                let found = browser.script("axe.run().then((found) => found.violations.filter((one) => ['serious', 'critical'].includes(one.impact)).map((one) => one.id + ': ' + one.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; ')))");
+                let found = violations(&mut browser);
                 assert_eq!(found, serde_json::json!([]), "{name} at {width}, {scheme}");
             }
         }
+    }
+    if axe.is_some() {
+        browser.script("document.body.insertAdjacentHTML('beforeend', '<input>'); 0");
+        assert_ne!(violations(&mut browser), serde_json::json!([]), "a field without a name is found");
     }
     let complaints = browser.complaints();
     // The page of a volume that there is not is answered with 404, of which the browser complains.

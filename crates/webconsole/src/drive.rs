@@ -129,10 +129,12 @@ fn verbs(drive: &DriveInfo) -> Vec<&'static str> {
     verbs.extend::<&[&str]>(match drive.state {
         DriveState::Offline | DriveState::Stale => &["online"],
         DriveState::Failed if drive.volumes.is_empty() => &["clear-failed", "forget"],
-        DriveState::Failed | DriveState::Missing => &["clear-failed"],
         DriveState::Unused => &["spare-add", "forget"],
         DriveState::Spare => &["spare-remove"],
-        DriveState::Online
+        // In its slot it is replaced, and not trusted again.
+        DriveState::Failed
+        | DriveState::Missing
+        | DriveState::Online
         | DriveState::Rebuilding
         | DriveState::Filling
         | DriveState::Log
