@@ -145,10 +145,7 @@ fn name_in(users: &str, uid: u32) -> Option<String> {
 }
 
 async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Option<Caller>> {
-    if is_of_another_site(headers) {
-        let sentence = "a page of another site asks; only this server's own may";
-        return Err(Error::new(ErrorKind::Unauthenticated, sentence));
-    }
+    check_site(headers)?;
     if let Some(token) = headers.get(TOKEN) {
         let token = token.to_str().unwrap_or_default();
         return desk.keeper.of_token(token, from).map(Some);
@@ -160,6 +157,18 @@ async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Opti
     };
     let (name, password) = basic(credentials).ok_or_else(unreadable)?;
     desk.keeper.of_password(&name, &password, from).await.map(Some)
+}
+
+/// That no page of another site asks.
+///
+/// # Errors
+/// `Unauthenticated` if one does.
+pub(crate) fn check_site(headers: &HeaderMap) -> Result<()> {
+    if is_of_another_site(headers) {
+        let sentence = "a page of another site asks; only this server's own may";
+        return Err(Error::new(ErrorKind::Unauthenticated, sentence));
+    }
+    Ok(())
 }
 
 /// Whether a browser says that a page from elsewhere asks: it may have kept a password that its user gave here.

@@ -322,6 +322,21 @@ impl Keeper {
         Ok(caller(account, from, None))
     }
 
+    /// What the forms carry that are made for somebody. Nobody else can know it, and it ends with this process.
+    pub(crate) fn form_token(&self, whose: &str) -> String {
+        access::hex(self.signed(&format!("form of {whose}")).as_ref())
+    }
+
+    /// Whether a form carries it, in a time that does not tell where it differs.
+    pub(crate) fn is_form_token(&self, whose: &str, token: &str) -> bool {
+        self.signed(token).as_ref() == self.signed(&self.form_token(whose)).as_ref()
+    }
+
+    fn signed(&self, text: &str) -> ring::hmac::Tag {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.secret);
+        ring::hmac::sign(&key, text.as_bytes())
+    }
+
     fn known_by(&self, name: &str, password: &Password) -> [u8; 32] {
         let mut context = ring::digest::Context::new(&ring::digest::SHA256);
         context.update(&self.secret);

@@ -25,6 +25,7 @@
 //! | `keeper` | accounts and sessions as they are kept |
 //! | `desk`, `routes`, `account_routes` | what is answered, and at which address |
 //! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
+//! | `console_routes`, `console_live` | the console (crate `webconsole`), and what its open pages are told |
 //! | `notify` | notifications: channels as they are kept, their queues, and how messages are sent (crate `notify`) |
 //! | `client` | the other side |
 //!
@@ -37,6 +38,8 @@
 
 mod account_routes;
 pub mod client;
+mod console_live;
+mod console_routes;
 mod deliver;
 mod desk;
 mod events;

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, refuse, refused};
 use crate::metrics::{self, text::CONTENT_TYPE};
-use crate::{account_routes, gate, redfish_routes};
+use crate::{account_routes, console_routes, gate, redfish_routes};
 use access::Caller;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
@@ -50,6 +50,7 @@ pub(crate) fn router(desk: Desk) -> Router {
     Router::new()
         .merge(account_routes::sign_in())
         .merge(redfish_routes::router())
+        .merge(console_routes::router())
         .merge(behind)
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .with_state(desk)

@@ -1,6 +1,7 @@
 //! A running controller for tests, in a folder of its own, and what it takes to judge it from outside.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod browser;
 pub mod guest;
 pub mod host;
 pub mod judged;

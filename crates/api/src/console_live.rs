@@ -1,0 +1,87 @@
+//! What open pages of the console are told as it happens: the parts that have changed, as server-sent events.
+//!
+//! A page asks once. Here it is looked for a new event every quarter of a second, which costs the controller one short answer, and
+//! every two seconds for what changes without one, such as how far a task is; a page gets only what is not as it shows it.
+
+use crate::desk::Desk;
+use crate::{console_routes, events, gate};
+use access::Caller;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http_body_util::channel::{Channel, Sender};
+use std::time::Duration;
+use tokio::time::Instant;
+use webconsole::{Shown, Viewer};
+
+/// How often it is looked for a new event.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How often for what changes without one.
+const WHOLE: Duration = Duration::from_secs(2);
+
+/// A stream says that it is there so often; the script calls a page stale after three times as long.
+const PULSE: Duration = Duration::from_secs(5);
+
+/// Pieces that wait for a client to take them.
+const WAITING: usize = 4;
+
+/// What a page is told that nobody is signed in for any more: it does not ask again.
+const SIGNED_OUT: &str = "event: signed-out\ndata: sign in\n\n";
+
+/// A stream for the page whose address below `/console/live/` it is.
+pub(crate) async fn live(State(desk): State<Desk>, request: Request) -> Response {
+    let caller = console_routes::caller(&desk, gate::peer(&request), request.headers()).await;
+    let name = request.uri().path().strip_prefix("/console/live/").unwrap_or_default().to_owned();
+    let query = console_routes::query(request.uri());
+    // Other than with a refusal, the script knows from this what to say.
+    let Ok(Some(caller)) = caller else { return console_routes::stream(Body::from(SIGNED_OUT)) };
+    let (sender, body) = Channel::<Bytes>::new(WAITING);
+    let open = Open { viewer: console_routes::viewer(&desk, caller.clone()), caller, name, query };
+    tokio::spawn(follow(desk, open, sender));
+    console_routes::stream(Body::new(body))
+}
+
+/// A page that is open.
+struct Open {
+    viewer: Viewer,
+    caller: Caller,
+    name: String,
+    query: webconsole::Query,
+}
+
+async fn follow(desk: Desk, open: Open, mut sender: Sender<Bytes>) {
+    let mut shown = Shown::default();
+    let (mut newest, mut looked, mut said) = (None, None::<Instant>, Instant::now());
+    loop {
+        if !desk.keeper.is_still(&open.caller) {
+            // Whether it arrives or not: the stream ends.
+            let _ = sender.send_data(Bytes::from_static(SIGNED_OUT.as_bytes())).await;
+            return;
+        }
+        let Some(latest) = events::newest(&desk, 1).await else { return };
+        let latest = latest.last().map_or(0, |event| event.number);
+        let is_due = looked.is_none_or(|looked| looked.elapsed() >= WHOLE);
+        let mut text = String::new();
+        if is_due || newest != Some(latest) {
+            newest = Some(latest);
+            looked = Some(Instant::now());
+            let needed = webconsole::events_needed(&open.name);
+            let Ok(world) = console_routes::world(&desk, &open.caller, needed).await else { return };
+            let page = webconsole::page(&world, &open.viewer, &open.name, &open.query);
+            if let Some(parts) = page.changed(&mut shown) {
+                text = format!("event: parts\ndata: {parts}\n\n");
+            }
+        }
+        if text.is_empty() && said.elapsed() >= PULSE {
+            "event: pulse\ndata: here\n\n".clone_into(&mut text);
+        }
+        if !text.is_empty() {
+            said = Instant::now();
+            if sender.send_data(Bytes::from(text)).await.is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

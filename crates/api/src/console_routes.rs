@@ -1,0 +1,372 @@
+//! The console over HTTP: what the crate `webconsole` says, carried out.
+//!
+//! A browser has the token of its session in a cookie that it sends below `/console` alone, so that no other address takes it. A form is
+//! taken only with the token that its page has, which is bound to the session.
+
+use crate::desk::{Desk, refused, status};
+use crate::gate::{self, Peer};
+use crate::keeper;
+use crate::routes::LONGEST_BODY;
+use access::{AccountChange, Action, Caller, Password};
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Form, FromRequest, Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use controller::{Command, Error, ErrorKind, Reply, Result};
+use webconsole::{Deed, Export, Sent, Viewer, World};
+
+/// The cookie of a session's token.
+const SESSION: &str = "__Secure-softroc-session";
+
+/// The cookie to which the form for signing in is bound: there is no session yet.
+const ENTRANCE: &str = "__Secure-softroc-entrance";
+
+/// Where cookies are sent, and to whom they are shown.
+const COOKIE: &str = "Path=/console; Secure; HttpOnly; SameSite=Strict";
+
+/// Nothing but what this server has, no script but its own, and in nobody's frame.
+const POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+
+/// Everything below `/console`. Who comes to the root is led there.
+pub(crate) fn router() -> Router<Desk> {
+    Router::new()
+        .route("/", get(async || see("/console/")))
+        .route("/console", get(async || see("/console/")))
+        .route("/console/", get(show))
+        .route("/console/{page}", get(show))
+        .route("/console/live/", get(crate::console_live::live))
+        .route("/console/live/{page}", get(crate::console_live::live))
+        .route("/console/assets/{name}", get(asset))
+        .route("/console/sign-in", get(entrance).post(sign_in))
+        .route("/console/sign-out", post(sign_out))
+        .route("/console/password", get(password).post(set_password))
+        .route("/console/do", post(act))
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .layer(middleware::map_response(with_usual_headers))
+}
+
+async fn with_usual_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Leads a browser to another page.
+fn see(address: &str) -> Response {
+    match HeaderValue::try_from(address) {
+        Ok(to) => (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response(),
+        Err(_) => (StatusCode::SEE_OTHER, [(header::LOCATION, "/console/")]).into_response(),
+    }
+}
+
+fn html(code: u16, text: String) -> Response {
+    let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (code, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response()
+}
+
+async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    let Some(asset) = webconsole::asset(&name) else { return StatusCode::NOT_FOUND.into_response() };
+    let digest = ring::digest::digest(&ring::digest::SHA256, asset.text.as_bytes());
+    let tag = format!("\"{}\"", access::hex(&digest.as_ref()[..8]));
+    let usual = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "no-cache".to_owned())];
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        return (StatusCode::NOT_MODIFIED, usual).into_response();
+    }
+    (usual, [(header::CONTENT_TYPE, asset.kind)], asset.text).into_response()
+}
+
+/// The value of a cookie.
+fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find_map(|(known, value)| (known == name).then_some(value))
+}
+
+/// Who asks, and `None` where nobody is signed in.
+///
+/// # Errors
+/// `Unauthenticated` when a page of another site asks, or what they say is wrong.
+pub(crate) async fn caller(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
+    if let Some(Peer::Network(address)) = peer
+        && let Some(token) = cookie(headers, SESSION)
+    {
+        gate::check_site(headers)?;
+        if let Ok(caller) = desk.keeper.of_token(token, &address.to_string()) {
+            return Ok(Some(caller));
+        }
+        // The session has ended: nobody is signed in.
+    }
+    gate::identify(desk, peer, headers).await
+}
+
+/// Whose forms are whose.
+fn owner(caller: &Caller) -> String {
+    match (&caller.session, &caller.account) {
+        (Some(session), _) => format!("session {session}"),
+        (None, Some(account)) => format!("account {account}"),
+        (None, None) => format!("user {}", caller.user),
+    }
+}
+
+pub(crate) fn viewer(desk: &Desk, caller: Caller) -> Viewer {
+    let token = desk.keeper.form_token(&owner(&caller));
+    Viewer { caller, token }
+}
+
+/// Something of somebody who is let in, or what they are answered otherwise.
+type Entered<T> = std::result::Result<T, Box<Response>>;
+
+fn boxed(error: Error) -> Box<Response> {
+    Box::new(refused(error))
+}
+
+/// Who looks at pages, or where to go first.
+async fn enter(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap, uri: &Uri) -> Entered<Viewer> {
+    match caller(desk, peer, headers).await {
+        Ok(Some(caller)) if caller.must_change => Err(Box::new(see("/console/password"))),
+        Ok(Some(caller)) => Ok(viewer(desk, caller)),
+        Ok(None) => {
+            let back = uri.path_and_query().map_or("/console/", |address| address.as_str());
+            Err(Box::new(see(&format!("/console/sign-in?back={}", webconsole::encoded(back)))))
+        }
+        Err(error) => Err(boxed(error)),
+    }
+}
+
+/// Everything that pages are made of, for somebody who may see it.
+pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result<World> {
+    let unexpected = || {
+        let sentence = "the controller's answer is another one than was asked for; look at its log";
+        Error::new(ErrorKind::Failed, sentence)
+    };
+    let Reply::Info { info } = desk.ask(caller, Command::Info {}).await? else { return Err(unexpected()) };
+    let Reply::Health { health } = desk.ask(caller, Command::Health {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Volumes { volumes } = desk.ask(caller, Command::VolumeList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Drives { drives } = desk.ask(caller, Command::DriveList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Spares { spares, coverage } = desk.ask(caller, Command::SpareList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Tasks { tasks } = desk.ask(caller, Command::TaskList {}).await? else {
+        return Err(unexpected());
+    };
+    let last = Some(events);
+    let Reply::Events { events } = desk.ask(caller, Command::EventsList { last }).await? else {
+        return Err(unexpected());
+    };
+    let (now_unix_s, host) = (keeper::unix_time(), desk.machine.host.clone());
+    Ok(World { now_unix_s, host, info, health, volumes, drives, spares, coverage, tasks, events })
+}
+
+/// The fields of an address. What cannot be read is none.
+pub(crate) fn query(uri: &Uri) -> webconsole::Query {
+    Query::try_from_uri(uri)
+        .map_or_else(|_| webconsole::Query::default(), |Query(fields)| webconsole::Query(fields))
+}
+
+async fn show(State(desk): State<Desk>, request: Request) -> Response {
+    let uri = request.uri().clone();
+    let viewer = match enter(&desk, gate::peer(&request), request.headers(), &uri).await {
+        Ok(viewer) => viewer,
+        Err(response) => return *response,
+    };
+    let name = uri.path().strip_prefix("/console/").unwrap_or_default();
+    let query = query(&uri);
+    let world = match world(&desk, &viewer.caller, webconsole::events_needed(name)).await {
+        Ok(world) => world,
+        Err(error) => return refused(error),
+    };
+    match name {
+        "events.csv" => file(&world, &query, Export::Csv, "text/csv; charset=utf-8"),
+        "events.json" => file(&world, &query, Export::Json, "application/json"),
+        _ => {
+            let page = webconsole::page(&world, &viewer, name, &query);
+            html(page.status, page.html(&world, &viewer, &query))
+        }
+    }
+}
+
+fn file(world: &World, query: &webconsole::Query, export: Export, kind: &'static str) -> Response {
+    match webconsole::export(world, query, export) {
+        Ok(text) => ([(header::CONTENT_TYPE, kind)], text).into_response(),
+        Err(error) => refused(error),
+    }
+}
+
+/// The fields of a form.
+async fn fields(request: Request) -> Result<webconsole::Query> {
+    let read = Form::<Vec<(String, String)>>::from_request(request, &()).await;
+    let unreadable = |_| Error::new(ErrorKind::Invalid, "the form cannot be read; open its page again");
+    read.map(|Form(fields)| webconsole::Query(fields)).map_err(unreadable)
+}
+
+/// That a form was made for whoever sends it.
+fn check(desk: &Desk, owner: &str, fields: &webconsole::Query) -> Result<()> {
+    if desk.keeper.is_form_token(owner, fields.get("token").unwrap_or_default()) {
+        return Ok(());
+    }
+    let sentence = "the form is not of a page that was made for this session; open the page again";
+    Err(Error::new(ErrorKind::Denied, sentence))
+}
+
+/// Carries out what a form asks for.
+async fn act(State(desk): State<Desk>, request: Request) -> Response {
+    let uri = Uri::from_static("/console/");
+    let viewer = match enter(&desk, gate::peer(&request), request.headers(), &uri).await {
+        Ok(viewer) => viewer,
+        Err(response) => return *response,
+    };
+    let fields = match fields(request).await {
+        Ok(fields) => fields,
+        Err(error) => return refused(error),
+    };
+    let back = webconsole::back(fields.get("back"));
+    let why = match done(&desk, &viewer.caller, &fields).await {
+        Ok(deed) => return see(&deed.then(back)),
+        Err(why) => why,
+    };
+    match world(&desk, &viewer.caller, 0).await {
+        Ok(world) => {
+            let code = status(why.kind).as_u16();
+            let page = webconsole::failed(&world, &viewer, code, &why.message, back);
+            html(page.status, page.html(&world, &viewer, &webconsole::Query::default()))
+        }
+        Err(_) => refused(why),
+    }
+}
+
+async fn done(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<Deed> {
+    check(desk, &owner(caller), fields)?;
+    let text = |name| fields.get(name).unwrap_or_default().to_owned();
+    let deed = Deed::read(&Sent { verb: text("verb"), of: text("of"), word: text("word") })?;
+    desk.ask(caller, deed.command.clone()).await?;
+    Ok(deed)
+}
+
+fn with_cookie(mut response: Response, name: &str, value: &str, more: &str) -> Response {
+    if let Ok(cookie) = HeaderValue::try_from(format!("{name}={value}; {COOKIE}{more}")) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// The page for signing in. Its form is bound to a cookie, so that no other page can sign somebody in.
+fn entrance_page(desk: &Desk, code: u16, back: &str, refusal: Option<&str>) -> Response {
+    let bound = match keeper::random::<16>() {
+        Ok(bytes) => access::hex(&bytes),
+        Err(error) => return refused(Error::new(ErrorKind::Failed, error.to_string())),
+    };
+    let token = desk.keeper.form_token(&format!("entrance {bound}"));
+    let page = webconsole::sign_in(&desk.machine.host, &token, back, refusal);
+    with_cookie(html(code, page), ENTRANCE, &bound, "")
+}
+
+async fn entrance(State(desk): State<Desk>, uri: Uri) -> Response {
+    entrance_page(&desk, 200, webconsole::back(query(&uri).get("back")), None)
+}
+
+async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
+    let from = match gate::peer(&request) {
+        Some(Peer::Network(address)) => address.to_string(),
+        // Whoever is on the control socket is known already.
+        _ => return see("/console/"),
+    };
+    let bound = cookie(request.headers(), ENTRANCE).unwrap_or_default().to_owned();
+    let site = gate::check_site(request.headers());
+    let fields = match fields(request).await {
+        Ok(fields) => fields,
+        Err(error) => return refused(error),
+    };
+    let back = webconsole::back(fields.get("back"));
+    if let Err(error) = site.and_then(|()| check(&desk, &format!("entrance {bound}"), &fields)) {
+        return entrance_page(&desk, 403, back, Some(&error.message));
+    }
+    let name = fields.get("account").unwrap_or_default();
+    let secret = Password::new(fields.get("password").unwrap_or_default());
+    match desk.keeper.open_session(name, &secret, &from).await {
+        Ok((_, token, account)) => {
+            let to = if account.must_change { "/console/password" } else { back };
+            let response = with_cookie(see(to), SESSION, &token, "");
+            with_cookie(response, ENTRANCE, "", "; Max-Age=0")
+        }
+        Err(error) => entrance_page(&desk, status(error.kind).as_u16(), back, Some(&error.message)),
+    }
+}
+
+/// Somebody who is signed in, whether or not their password has to be changed, and the form that they sent.
+async fn own(desk: &Desk, request: Request) -> Entered<(Caller, webconsole::Query)> {
+    let known = caller(desk, gate::peer(&request), request.headers()).await.map_err(boxed)?;
+    let Some(caller) = known else { return Err(Box::new(see("/console/sign-in"))) };
+    let fields = fields(request).await.map_err(boxed)?;
+    check(desk, &owner(&caller), &fields).map_err(boxed)?;
+    Ok((caller, fields))
+}
+
+async fn sign_out(State(desk): State<Desk>, request: Request) -> Response {
+    match own(&desk, request).await {
+        Ok((caller, _)) => {
+            if let Some(session) = &caller.session {
+                desk.keeper.close(session);
+            }
+            with_cookie(see("/console/sign-in"), SESSION, "", "; Max-Age=0")
+        }
+        Err(response) => *response,
+    }
+}
+
+fn password_page(desk: &Desk, code: u16, caller: &Caller, refusal: Option<&str>) -> Response {
+    let token = desk.keeper.form_token(&owner(caller));
+    html(code, webconsole::password(&desk.machine.host, &token, &caller.user, refusal))
+}
+
+async fn password(State(desk): State<Desk>, request: Request) -> Response {
+    match caller(&desk, gate::peer(&request), request.headers()).await {
+        Ok(Some(caller)) if caller.account.is_some() => password_page(&desk, 200, &caller, None),
+        Ok(Some(_)) => see("/console/"),
+        Ok(None) => see("/console/sign-in"),
+        Err(error) => refused(error),
+    }
+}
+
+async fn set_password(State(desk): State<Desk>, request: Request) -> Response {
+    let (caller, fields) = match own(&desk, request).await {
+        Ok(own) => own,
+        Err(response) => return *response,
+    };
+    match changed(&desk, &caller, &fields).await {
+        Ok(()) => see("/console/"),
+        Err(error) => password_page(&desk, status(error.kind).as_u16(), &caller, Some(&error.message)),
+    }
+}
+
+async fn changed(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<()> {
+    caller.may(Action::OwnPassword)?;
+    let invalid = |sentence: &str| Error::new(ErrorKind::Invalid, sentence);
+    let name = caller.account.as_deref().ok_or_else(|| invalid("only an account has a password"))?;
+    let (new, again) = (fields.get("password").unwrap_or_default(), fields.get("again").unwrap_or_default());
+    if new != again {
+        return Err(invalid("the two passwords are not the same; type both again"));
+    }
+    desk.keeper.set(caller, name, AccountChange::default(), Some(&Password::new(new))).await?;
+    Ok(())
+}
+
+/// A stream of events for a page.
+pub(crate) fn stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let kind = HeaderValue::from_static("text/event-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

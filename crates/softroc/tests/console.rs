@@ -1,0 +1,336 @@
+//! The console, judged by curl and by a browser: who may see and do what, what an open page is told, how it looks, and axe-core,
+//! which knows what people cannot read.
+
+mod common;
+
+use common::browser::Browser;
+use common::managed::{Managed, address, between, managed};
+use common::{have, skipped, until};
+use std::path::Path;
+
+/// A controller with a volume that is whole, and an account of each role.
+fn served(name: &str) -> Managed {
+    let managed = managed(name, &[]);
+    managed.controller.volume("data", "raid5", 3);
+    managed.controller.wait_optimal("data");
+    for (account, role) in [("rita", "read-only"), ("otto", "operator"), ("ada", "administrator")] {
+        managed.account(account, role);
+    }
+    managed
+}
+
+/// What curl gets with the cookies of somebody, and where it is led.
+fn curl(managed: &Managed, who: &str, arguments: &str, path: &str) -> (String, String) {
+    managed.curl(&format!("-b {who}.jar -c {who}.jar -D {who}.head {arguments}"), path)
+}
+
+fn head(managed: &Managed, who: &str) -> String {
+    std::fs::read_to_string(managed.controller.folder.file(&format!("{who}.head"))).expect("a head")
+}
+
+/// The token of the forms of a page.
+fn token(page: &str) -> &str {
+    between(page, "name=\"token\" value=\"", "\"")
+}
+
+/// Signs in as a browser does: the page, its form, its cookies. What the form was answered with.
+fn sign_in(managed: &Managed, name: &str) -> String {
+    let (status, page) = curl(managed, name, "", "/console/sign-in");
+    assert_eq!(status, "200", "{page}");
+    let form =
+        format!("-d token={} -d account={name} --data-urlencode 'password=secret of {name}'", token(&page));
+    curl(managed, name, &form, "/console/sign-in").0
+}
+
+#[test]
+fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-entrance");
+    for path in
+        ["/", "/console", "/console/", "/console/volume?of=data", "/console/events.csv", "/console/password"]
+    {
+        let (status, body) = curl(&managed, "nobody", "", path);
+        assert_eq!((status.as_str(), body.as_str()), ("303", ""), "{path}");
+    }
+    let (_, live) = curl(&managed, "nobody", "", "/console/live/");
+    assert_eq!(live, "event: signed-out\ndata: sign in\n\n");
+    // A form for signing in that another page has: it lacks the cookie, or the token.
+    let (_, page) = curl(&managed, "other", "", "/console/sign-in");
+    let form = format!("-d token={} -d account=ada --data-urlencode 'password=secret of ada'", token(&page));
+    for (who, form) in [("nobody", form.as_str()), ("other", "-d account=ada -d 'password=secret of ada'")] {
+        let (status, page) = curl(&managed, who, form, "/console/sign-in");
+        assert!(status == "403" && page.contains("open the page again"), "{who}: {status} {page}");
+    }
+    let wrong = format!("-d token={} -d account=ada -d password=wrong", token(&page));
+    let (status, page) = curl(&managed, "wrong", "", "/console/sign-in");
+    assert_eq!(status, "200");
+    let wrong = wrong.replace(between(&wrong, "token=", " "), token(&page));
+    let (status, page) = curl(&managed, "wrong", &wrong, "/console/sign-in");
+    assert!(status == "401" && page.contains("the name or the password is wrong"), "{status} {page}");
+    assert_eq!(sign_in(&managed, "ada"), "303");
+    let cookies = head(&managed, "ada").to_lowercase();
+    let session = cookies.lines().find(|line| line.contains("softroc-session=")).expect("a cookie");
+    for word in ["path=/console", "secure", "httponly", "samesite=strict"] {
+        assert!(session.contains(word), "{word}: {session}");
+    }
+    // Without the token of this session's pages a form does nothing, nor does a page of another site.
+    sign_in(&managed, "rita");
+    let (_, others) = curl(&managed, "rita", "", "/console/volume?of=data");
+    let delete = "-d verb=delete -d of=data -d word=data";
+    let own = curl(&managed, "ada", "", "/console/volume?of=data").1;
+    let elsewhere = format!("-H 'Origin: https://elsewhere' -d token={} {delete}", token(&own));
+    for (form, expected) in [
+        (delete.to_owned(), "403"),
+        (format!("-d token=0 {delete}"), "403"),
+        (format!("-d token={} {delete}", token(&others)), "403"),
+        (elsewhere, "401"),
+        (format!("-d token={} {delete}x", token(&own)), "400"),
+    ] {
+        let (status, page) = curl(&managed, "ada", &form, "/console/do");
+        assert_eq!(status, expected, "{form}: {page}");
+    }
+    for path in ["/console/sign-out", "/console/password"] {
+        assert_eq!(
+            curl(&managed, "ada", "-d password=secret-of-eve -d again=secret-of-eve", path).0,
+            "403",
+            "{path}"
+        );
+    }
+    managed.controller.wait_optimal("data");
+    // The cookie is good for the console alone.
+    assert_eq!(curl(&managed, "ada", "", "/v1/info").0, "401");
+    assert_eq!(curl(&managed, "ada", &format!("-d token={}", token(&own)), "/console/sign-out").0, "303");
+    assert_eq!(curl(&managed, "ada", "", "/console/").0, "303");
+}
+
+#[test]
+fn a_role_may_in_the_console_what_it_may_elsewhere() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-roles");
+    let operators = [
+        "alarm-silence",
+        "task-pause",
+        "task-resume",
+        "task-stop",
+        "check",
+        "repair",
+        "flush",
+        "start",
+        "locate-on",
+        "locate-off",
+        "online",
+    ];
+    let administrators = ["rename", "delete", "clear-failed", "forget", "spare-add", "spare-remove"];
+    for (who, rank) in [("rita", 0), ("otto", 1), ("ada", 2)] {
+        sign_in(&managed, who);
+        let (status, page) = curl(&managed, who, "", "/console/");
+        assert!(status == "200" && page.contains("All is well"), "{status} {page}");
+        let token = token(&page);
+        let verbs = operators.map(|verb| (verb, 1)).into_iter().chain(administrators.map(|verb| (verb, 2)));
+        for (verb, least) in verbs {
+            // Of nothing that there is: who may learns that.
+            let of = if verb.starts_with("task") { "99" } else { "nothing" };
+            let form = format!("-d token={token} -d verb={verb} -d of={of} -d word={of}");
+            let (status, page) = curl(&managed, who, &form, "/console/do");
+            assert_eq!(status == "403", rank < least, "{who} {verb}: {status}");
+            let says = format!("&#39; takes {}", if least == 1 { "operator" } else { "administrator" });
+            assert_eq!(page.contains(&says), rank < least, "{who} {verb}: {page}");
+        }
+    }
+    let (_, page) = curl(&managed, "otto", "", "/console/volume?of=data");
+    let form = format!("-d token={} -d verb=check -d of=data -d back=/console/volume?of=data", token(&page));
+    assert_eq!(curl(&managed, "otto", &form, "/console/do").0, "303");
+    assert!(head(&managed, "otto").contains("location: /console/volume?of=data&asked=check\r\n"));
+    let events = managed.controller.softroc(&["events"]).ok();
+    assert!(events.contains("otto (at 127.0.0.1:"), "{events}");
+    assert!(!events.contains("rita (at"), "{events}");
+}
+
+#[test]
+fn a_page_is_small_and_asks_nobody_else() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-size");
+    sign_in(&managed, "ada");
+    let mut bytes = 0;
+    for path in
+        ["/console/", "/console/assets/console.css", "/console/assets/console.js", "/console/assets/icon.svg"]
+    {
+        let (status, body) = curl(&managed, "ada", "", path);
+        let head = head(&managed, "ada");
+        assert_eq!(status, "200", "{path}");
+        assert!(
+            head.contains("content-security-policy: default-src 'self'; ") && !head.contains("unsafe"),
+            "{head}"
+        );
+        assert!(head.contains("x-content-type-options: nosniff"), "{head}");
+        assert!(!body.replace("http://www.w3.org/2000/svg", "").contains("http"), "{path}: {body}");
+        bytes += body.len() + head.len();
+    }
+    assert!(bytes < 100 << 10, "{bytes} bytes");
+    // Whoever has no browser gets the same by name and password.
+    let (status, page) = managed.curl("-u 'rita:secret of rita'", "/console/volume?of=data");
+    assert!(status == "200" && page.contains("<h1>Volume data</h1>"), "{status} {page}");
+    let json = managed.curl("-u 'rita:secret of rita'", "/console/events.json").1;
+    assert!(serde_json::from_str::<Vec<serde_json::Value>>(&json).expect("JSON").len() > 3);
+}
+
+#[test]
+fn the_first_password_has_to_be_changed_first() {
+    if !have("curl") {
+        return;
+    }
+    let managed = managed("console-first", &[]);
+    let (_, page) = curl(&managed, "admin", "", "/console/sign-in");
+    let form = format!("-d token={} -d account=admin -d 'password={}'", token(&page), managed.password);
+    assert_eq!(curl(&managed, "admin", &form, "/console/sign-in").0, "303");
+    for path in ["/console/", "/console/events"] {
+        assert_eq!(curl(&managed, "admin", "", path).0, "303", "{path}");
+        assert!(head(&managed, "admin").contains("location: /console/password\r\n"), "{path}");
+    }
+    let (_, live) = curl(&managed, "admin", "--max-time 5", "/console/live/");
+    assert!(!live.contains("parts"), "nothing is told yet: {live}");
+    let page = curl(&managed, "admin", "", "/console/password").1;
+    let set =
+        |again: &str| format!("-d token={} -d 'password=a better one' -d 'again={again}'", token(&page));
+    assert_eq!(curl(&managed, "admin", &set("another one"), "/console/password").0, "400");
+    assert_eq!(curl(&managed, "admin", &set("a better one"), "/console/password").0, "303");
+    assert_eq!(curl(&managed, "admin", "", "/console/").0, "200");
+}
+
+/// Signs in by keyboard alone.
+fn enter(browser: &mut Browser, managed: &Managed, path: &str) {
+    browser.go(&format!("{}{path}", managed.address));
+    browser.until("document.title.startsWith('Sign in')");
+    for key in ["Tab", "Tab"] {
+        browser.until("document.readyState === 'complete'");
+        if browser.script("document.activeElement.name") != "account" {
+            browser.press(key);
+        }
+    }
+    browser.enter("ada");
+    browser.press("Tab");
+    browser.enter("secret of ada");
+    browser.press("Enter");
+    browser.until("document.title.includes('·') && !document.title.startsWith('Sign in') && document.readyState === 'complete'");
+}
+
+const SENTENCE: &str = "document.querySelector('.sentence').textContent";
+
+#[test]
+fn an_open_page_is_told_what_happens() {
+    let mut managed = served("console-live");
+    let Some(mut browser) = Browser::start(&managed.controller.folder.0.display().to_string()) else {
+        return;
+    };
+    enter(&mut browser, &managed, "/console/");
+    browser.until("document.getElementById('pulse').textContent === 'Live.'");
+    assert!(browser.script(SENTENCE).as_str().is_some_and(|said| said.starts_with("All is well")));
+    // It is told, and does not ask.
+    let asked = browser.asked_for().len();
+    managed.controller.softroc(&["drive", "fail", "data:1"]).ok();
+    browser.until(&format!("{SENTENCE}.includes('degraded')"));
+    browser.until("document.title.startsWith('✖') && document.querySelector('#out h3') !== null");
+    assert_eq!(browser.asked_for()[asked..], Vec::<String>::new());
+    // What is typed stays, whatever happens meanwhile.
+    browser.go(&format!("{}/console/volume?of=data", managed.address));
+    browser.until("document.getElementById('pulse').textContent === 'Live.'");
+    browser.script("document.querySelector('[value=rename] ~ label input').focus()");
+    browser.enter("dat");
+    managed.controller.softroc(&["volume", "set", "data", "--task-rate", "40%"]).ok();
+    browser.until("document.getElementById('policies').textContent.includes('40')");
+    assert_eq!(browser.script("document.activeElement.value"), "dat");
+    // The controller starts anew, and sessions do not outlive it: the page says so, and leads back to where it was.
+    let port = managed.address.rsplit(':').next().expect("a port").to_owned();
+    managed.controller.stop();
+    managed.controller.arguments = vec!["--manage".to_owned(), format!("127.0.0.1:{port}")];
+    managed.controller.start();
+    managed.address = address(&managed.controller.log());
+    browser.until("!document.getElementById('stale').hidden && document.querySelector('#stale a') !== null");
+    let link = browser.script("document.querySelector('#stale a').getAttribute('href')");
+    assert_eq!(link, "/console/sign-in?back=%2Fconsole%2Fvolume%3Fof%3Ddata");
+    enter(&mut browser, &managed, link.as_str().expect("a link"));
+    browser.until("document.querySelector('h1').textContent === 'Volume data'");
+}
+
+/// Where axe-core is, if it is there.
+fn axe() -> Option<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe-core/axe.min.js");
+    let axe = std::fs::read_to_string(file).ok();
+    if axe.is_none() {
+        skipped("axe-core", "not there (run 'scripts/axe-core target/axe-core', or 'make test')");
+    }
+    axe
+}
+
+/// What axe-core, which is in the page, finds in it of what is serious or critical.
+fn violations(browser: &mut Browser) -> serde_json::Value {
+    browser.script(
+        "axe.run().then((found) => found.violations \
+           .filter((one) => ['serious', 'critical'].includes(one.impact)) \
+           .map((one) => one.id + ': ' + one.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; ')))",
+    )
+}
+
+#[test]
+fn everybody_can_read_every_page() {
+    let managed = served("console-looks");
+    let folder = managed.controller.folder.0.display().to_string();
+    let Some(mut browser) = Browser::start(&folder) else { return };
+    let axe = axe();
+    let pictures = std::env::var("CONSOLE_PICTURES").ok();
+    enter(&mut browser, &managed, "/console/");
+    managed.controller.softroc(&["drive", "fail", "data:1"]).ok();
+    until("the volume is degraded", || managed.controller.show("data")["state"] == "degraded");
+    let drive =
+        managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
+    let pages = [
+        ("overview", "/console/".to_owned()),
+        ("volume", "/console/volume?of=data".to_owned()),
+        ("drive", format!("/console/drive?of={drive}")),
+        ("events", "/console/events?severity=warning".to_owned()),
+        ("password", "/console/password".to_owned()),
+        ("nothing", "/console/volume?of=nothing".to_owned()),
+    ];
+    for (name, path) in &pages {
+        for (width, scheme) in
+            [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark"), (360, "light")]
+        {
+            browser.look(width, scheme);
+            browser.go(&format!("{}{path}", managed.address));
+            let overflow = browser.script("document.documentElement.scrollWidth - window.innerWidth");
+            assert!(
+                overflow.as_i64().is_some_and(|more| more <= 0),
+                "{name} at {width} is too wide: {overflow}"
+            );
+            if let Some(pictures) = &pictures {
+                let encoded = format!("{pictures}/{name}-{width}-{scheme}.b64");
+                std::fs::write(&encoded, browser.picture()).expect("a folder");
+            }
+            if let Some(axe) = &axe {
+                browser.script(&format!("{axe}; 0"));
+                let found = violations(&mut browser);
+                assert_eq!(found, serde_json::json!([]), "{name} at {width}, {scheme}");
+            }
+        }
+    }
+    if axe.is_some() {
+        browser.script("document.body.insertAdjacentHTML('beforeend', '<input>'); 0");
+        assert_ne!(violations(&mut browser), serde_json::json!([]), "a field without a name is found");
+    }
+    let complaints = browser.complaints();
+    // The page of a volume that there is not is answered with 404, of which the browser complains.
+    let complaints: Vec<&String> = complaints.iter().filter(|one| !one.contains("of=nothing")).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+    let elsewhere: Vec<String> = browser
+        .asked_for()
+        .into_iter()
+        .filter(|one| !one.starts_with(&managed.address) && one != "about:blank")
+        .collect();
+    assert!(elsewhere.is_empty(), "{elsewhere:?}");
+}

@@ -1,0 +1,24 @@
+//! The style, the script and the sign: files that are a part of the program.
+
+/// A file that pages ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asset {
+    /// Its type, as HTTP has it.
+    pub kind: &'static str,
+    /// What is in it.
+    pub text: &'static str,
+}
+
+/// The file of that name below `/console/assets/`.
+pub fn asset(name: &str) -> Option<Asset> {
+    match name {
+        "console.css" => {
+            Some(Asset { kind: "text/css; charset=utf-8", text: include_str!("../assets/console.css") })
+        }
+        "console.js" => {
+            Some(Asset { kind: "text/javascript; charset=utf-8", text: include_str!("../assets/console.js") })
+        }
+        "icon.svg" => Some(Asset { kind: "image/svg+xml", text: include_str!("../assets/icon.svg") }),
+        _ => None,
+    }
+}

@@ -1,0 +1,259 @@
+//! States, times, addresses and shell words, as pages write them.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+use controller::{DriveState, Severity, TaskState, VolumeState, WellBeing};
+use std::fmt;
+
+/// What a template makes. Writing into a text cannot fail; if it did, the page would say so.
+pub(crate) fn rendered(template: &impl Template) -> String {
+    template
+        .render()
+        .unwrap_or_else(|_| "<p>This part cannot be shown; 'softroc health' tells how all is.</p>".to_owned())
+}
+
+/// The fields of an address or a form, decoded, in their order.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Query(pub Vec<(String, String)>);
+
+impl Query {
+    /// The first value of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// As an address has them, with its `?`; without those that only tell what was asked a moment ago.
+    pub(crate) fn to_address(&self) -> String {
+        let kept = self.0.iter().filter(|(name, _)| name != "asked");
+        let fields: Vec<String> =
+            kept.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        if fields.is_empty() { String::new() } else { format!("?{}", fields.join("&")) }
+    }
+}
+
+/// The page to go back to, as a form names it: of the console, whatever else it says.
+pub fn back(named: Option<&str>) -> &str {
+    let is_ours = |address: &&str| {
+        address.starts_with("/console/")
+            && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
+    named.filter(is_ours).unwrap_or("/console/")
+}
+
+/// A text as a part of an address.
+pub fn encoded(text: &str) -> String {
+    let mut address = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                address.push(byte.into());
+            }
+            _ => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address
+}
+
+/// The address of a volume's page.
+pub(crate) fn volume_page(name: &str) -> String {
+    format!("/console/volume?of={}", encoded(name))
+}
+
+/// The address of a drive's page.
+pub(crate) fn drive_page(name: &str) -> String {
+    format!("/console/drive?of={}", encoded(name))
+}
+
+/// A text as one word for a shell.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('-') {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A clause as a sentence: with a capital letter and a full stop.
+pub(crate) fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let stop = if clause.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{stop}", letters.as_str())
+}
+
+/// How good a state is. Its colour never says it alone: a sign and the word stand beside it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tone {
+    Good,
+    Busy,
+    Idle,
+    Warning,
+    Bad,
+}
+
+impl Tone {
+    /// The name of its style.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Tone::Good => "good",
+            Tone::Busy => "busy",
+            Tone::Idle => "idle",
+            Tone::Warning => "warning",
+            Tone::Bad => "bad",
+        }
+    }
+
+    /// Its sign.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Tone::Good => "✔",
+            Tone::Busy => "↻",
+            Tone::Idle => "○",
+            Tone::Warning => "▲",
+            Tone::Bad => "✖",
+        }
+    }
+}
+
+impl From<VolumeState> for Tone {
+    fn from(state: VolumeState) -> Tone {
+        match state {
+            VolumeState::Optimal => Tone::Good,
+            VolumeState::Degraded => Tone::Warning,
+            VolumeState::Offline | VolumeState::Missing => Tone::Bad,
+        }
+    }
+}
+
+impl From<DriveState> for Tone {
+    fn from(state: DriveState) -> Tone {
+        match state {
+            DriveState::Online | DriveState::Spare | DriveState::Log => Tone::Good,
+            DriveState::Unused => Tone::Idle,
+            DriveState::Rebuilding | DriveState::Filling => Tone::Busy,
+            DriveState::Offline | DriveState::Stale => Tone::Warning,
+            DriveState::Failed | DriveState::Missing | DriveState::Refused => Tone::Bad,
+        }
+    }
+}
+
+impl From<TaskState> for Tone {
+    fn from(state: TaskState) -> Tone {
+        match state {
+            TaskState::Running => Tone::Busy,
+            TaskState::Paused | TaskState::Waiting | TaskState::Stopped => Tone::Idle,
+            TaskState::Done => Tone::Good,
+            TaskState::Failed => Tone::Bad,
+        }
+    }
+}
+
+impl From<Severity> for Tone {
+    fn from(severity: Severity) -> Tone {
+        match severity {
+            Severity::Info => Tone::Idle,
+            Severity::Warning => Tone::Warning,
+            Severity::Critical | Severity::Fatal => Tone::Bad,
+        }
+    }
+}
+
+impl From<WellBeing> for Tone {
+    fn from(status: WellBeing) -> Tone {
+        match status {
+            WellBeing::Ok => Tone::Good,
+            WellBeing::Warning => Tone::Warning,
+            WellBeing::Critical => Tone::Bad,
+        }
+    }
+}
+
+/// A state as a page shows it: sign and word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Badge<S>(pub(crate) S);
+
+impl<S: fmt::Display + Copy + Into<Tone>> fmt::Display for Badge<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tone: Tone = self.0.into();
+        let (class, sign) = (tone.class(), tone.sign());
+        // The words of states are ours: none has to be escaped.
+        write!(f, "<span class=\"badge {class}\"><span aria-hidden=\"true\">{sign}</span> {}</span>", self.0)
+    }
+}
+
+impl<S: fmt::Display + Copy + Into<Tone>> HtmlSafe for Badge<S> {}
+
+/// A moment: how long ago, and exactly when for whoever points at it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) at_s: u64,
+    pub(crate) now_s: u64,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, exact) = (units::utc(self.at_s), exactly(self.at_s));
+        write!(f, "<time datetime=\"{at}\" title=\"{exact}\">{}</time>", self.relative())
+    }
+}
+
+impl HtmlSafe for Moment {}
+
+impl Moment {
+    /// So coarse that a page which shows it changes once a minute at most.
+    fn relative(self) -> String {
+        let (distance, is_past) = (self.now_s.abs_diff(self.at_s), self.at_s <= self.now_s);
+        let text = match distance {
+            0..60 => return if is_past { "just now" } else { "in a moment" }.to_owned(),
+            60..7200 => format!("{} min", distance / 60),
+            7200..172_800 => format!("{} h", distance / 3600),
+            _ => format!("{} days", distance / 86_400),
+        };
+        if is_past { format!("{text} ago") } else { format!("in {text}") }
+    }
+}
+
+/// A moment as people write it, in UTC.
+pub(crate) fn exactly(unix_s: u64) -> String {
+    units::utc(unix_s).replace('T', " ").replace('Z', " UTC")
+}
+
+/// A time that something takes, in seconds.
+pub(crate) fn duration(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_coarse() {
+        let relative = |at_s, now_s| Moment { at_s, now_s }.relative();
+        assert_eq!(relative(100, 159), "just now");
+        assert_eq!(relative(100, 160), "1 min ago");
+        assert_eq!(relative(10_000, 0), "in 2 h");
+        assert_eq!(relative(0, 172_800), "2 days ago");
+        assert_eq!(exactly(0), "1970-01-01 00:00:00 UTC");
+    }
+
+    #[test]
+    fn words_reach_a_shell_as_they_are() {
+        for (text, word) in [
+            ("/dev/sdb", "/dev/sdb"),
+            ("a b", "'a b'"),
+            ("it's; rm", r"'it'\''s; rm'"),
+            ("--yes", "'--yes'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+        assert_eq!(encoded("/dev/s d&é"), "%2Fdev%2Fs%20d%26%C3%A9");
+        assert_eq!(sentence("all is well"), "All is well.");
+    }
+}
