@@ -4,7 +4,7 @@
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
-JUDGES = fio nut-server libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils w3m npm xz-utils postgresql sqlite3 prometheus systemd \
+JUDGES = fio nut-server libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils w3m xz-utils postgresql sqlite3 prometheus systemd \
 	prometheus-node-exporter-collectors snmp snmpd snmptrapd tmux rsyslog libfile-which-perl curl openssl python3-venv python3-seccomp $(GUEST)
 # With these, and a kernel of Debian's, a real Linux judges our arrays and has our volumes as disks in an emulated machine.
 GUEST = mdadm e2fsprogs binutils qemu-system-x86 busybox-static cpio kmod
