@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "log",
             "ondisk",
             "nbd",
+            "guests",
             "signatures",
             "storagebench",
             "controller",
