@@ -77,7 +77,7 @@ compare() { # what the writers remember with what is there
 #[allow(dead_code, reason = "long tests do")]
 pub const FIO: &str = r#"
 load() {
-    /sbin/fio --name=verified "$@" --rw=randwrite --bsrange=4k-64k --direct=1 --thread --group_reporting --output=/run/fio \
+    /sbin/fio --name=verified --eta=never "$@" --rw=randwrite --bsrange=4k-64k --direct=1 --thread --group_reporting --output=/run/fio \
         --verify=crc32c --verify_backlog=32 --verify_fatal=1
 }
 written() { set -- $(cat /sys/block/$1/stat); echo $5; }
