@@ -30,7 +30,7 @@ serve
 ask drive add $DRIVES $SPARES >/dev/null
 ask volume create data --level raid5 --drives $DRIVES >/dev/null
 
-optimal() { ask volume list | grep -q '^data .*optimal'; }
+optimal() { ask volume list | grep -q '^ *data .*optimal'; }
 trouble() { # while fio runs: a kill, a restart, a drive that is pulled and replaced
     patience=600
     goes_on $2 100
