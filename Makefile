@@ -11,9 +11,11 @@ GUEST = mdadm e2fsprogs binutils qemu-system-x86 busybox-static cpio kmod
 # The same from PyPI, into target/judges-python.
 PYTHON_JUDGES = pystorcli2==0.6.4 prometheus_client aiosmtpd
 STATIC = $(shell uname -m)-unknown-linux-gnu
+# What long tests put on disks of a guest.
+LONG = xfsprogs lvm2 dmsetup
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
-.PHONY: run test test-long test-md test-package package static fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
+.PHONY: run test test-long test-md test-package package static fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-long tools-bench help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -27,7 +29,7 @@ test: tools-test
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --workspace --no-fail-fast
 
-test-long: tools-test
+test-long: tools-long
 	$(CARGO) build --release -p torture
 	./target/release/torture --seeds 0..5000
 	./target/release/torture --seeds 0..1000 --once --write-back
@@ -38,6 +40,7 @@ test-long: tools-test
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
 	CACHE_TESTS=all $(CARGO) test --release -p predict --test cached
 	DATABASE_TESTS=all $(CARGO) test --release -p softroc --test databases
+	ATTACH_TESTS=all $(CARGO) test --release -p softroc --test attach_long --test vhost_user -- --nocapture
 
 test-md: tools-test
 	MD_TESTS=all $(CARGO) test -p softroc --test md --test examine
@@ -96,6 +99,10 @@ tools-test: tools-build
 	@scripts/md-guest target/md-guest
 	@scripts/redfish-judges target/redfish-judges
 	@scripts/axe-core target/axe-core
+
+tools-long: tools-test
+	@scripts/need --packages $(LONG)
+	@scripts/md-guest target/md-guest more
 
 tools-bench: tools-build
 	@scripts/need --packages $(PEERS)

@@ -1,7 +1,8 @@
 //! A queue that the kernel of this machine has for a disk of its own (ublk), while it is served: a task for each slot.
 //!
 //! While its volume is not served, requests wait for it to be served again, for some time; then they fail. Whoever looks after
-//! disks says which target it is then ([`GuestMessage::Target`](crate::GuestMessage)).
+//! disks says which target it is then ([`GuestMessage::Target`](crate::GuestMessage)), or gives up what waits
+//! ([`GuestMessage::GiveUp`](crate::GuestMessage)).
 
 use crate::work::{Change, Work};
 use env::sync::Signal;
@@ -35,6 +36,8 @@ pub(crate) struct Slots<S: Targets> {
     /// Slots that have not ended.
     left: Cell<u16>,
     under_way: Cell<u32>,
+    /// Nothing waits for a target that is not served.
+    is_given_up: Cell<bool>,
     changed: Signal,
     alive: RefCell<Option<Arc<()>>>,
 }
@@ -57,6 +60,7 @@ impl<S: Targets> Slots<S> {
             wanted: Cell::new(None),
             work: RefCell::default(),
             under_way: Cell::new(0),
+            is_given_up: Cell::new(false),
             changed: Signal::default(),
             alive: RefCell::new(Some(alive)),
         })
@@ -70,6 +74,11 @@ impl<S: Targets> Slots<S> {
     pub fn set_target(&self, number: u64) {
         self.wanted.set(Some(number));
         self.connect();
+    }
+
+    /// The disk is about to be removed: what waits fails, and whoever removes it need not wait.
+    pub fn give_up(&self) {
+        self.is_given_up.set(true);
     }
 
     /// Is a host of the target, if that is served here. Whether it is.
@@ -159,7 +168,7 @@ impl<S: Targets> Slots<S> {
             if self.connect() {
                 continue;
             }
-            if self.env().now() >= until {
+            if self.is_given_up.get() || self.env().now() >= until {
                 return Err(IoError::new(IoErrorKind::Gone));
             }
             self.env().sleep(LOOK_EVERY).await;
@@ -178,7 +187,8 @@ impl<S: Targets> Slots<S> {
             if !work.target.is_served() {
                 until = None;
             }
-            let is_final = work.target.is_served() && now >= *until.get_or_insert(now + OTHER_SHARDS);
+            let is_final = self.is_given_up.get()
+                || work.target.is_served() && now >= *until.get_or_insert(now + OTHER_SHARDS);
             if !is_gone || is_final {
                 return outcome;
             }

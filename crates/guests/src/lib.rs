@@ -18,6 +18,7 @@
 //! | `kernel` | a queue that the kernel of this machine has for a disk of its own (ublk) |
 //! | `work` | what requests of either come to |
 //! | `shard` | the queues of a shard |
+//! | `fuzz` | a queue of hostile bytes, for fuzzers |
 //!
 //! Whoever speaks vhost-user (sockets, files, maps of memory) is not here: it belongs to the world.
 //!
@@ -35,6 +36,7 @@
 //! which it was taken.
 
 mod config;
+pub mod fuzz;
 mod in_flight;
 mod kernel;
 mod queue;

@@ -50,6 +50,8 @@ pub enum GuestMessage {
     Kernel(Box<KernelStart>),
     /// The disk with this queue is the target of that number from now on.
     Target(QueueId, u64),
+    /// Requests of that queue that wait for a target which is not served fail, from now on.
+    GiveUp(QueueId),
     /// Tells when nothing of the kernel's queues is under way.
     Idle(mailbox::Sender<()>),
 }
@@ -159,6 +161,11 @@ impl<S: Targets> Port<S> {
             GuestMessage::Target(id, number) => {
                 if let Some(slots) = self.slots.borrow().get(&id) {
                     slots.set_target(number);
+                }
+            }
+            GuestMessage::GiveUp(id) => {
+                if let Some(slots) = self.slots.borrow().get(&id) {
+                    slots.give_up();
                 }
             }
             GuestMessage::Idle(told) => {

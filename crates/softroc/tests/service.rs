@@ -190,3 +190,34 @@ fn there_is_a_page_for_every_command_and_shells_complete_them() {
         assert!(said.lines().any(|line| line.trim() == "attach"), "{said}");
     }
 }
+
+/// What systemd makes of the line of docs/attach.md for `/etc/fstab`: the disk is attached before it is mounted, and, as a stop goes
+/// the other way round, detached when it is unmounted.
+#[test]
+fn a_disk_in_fstab_is_attached_before_it_is_mounted() {
+    let generator = "/usr/lib/systemd/system-generators/systemd-fstab-generator";
+    if !Path::new(generator).exists() {
+        return skipped("what systemd makes of /etc/fstab", "systemd is not installed");
+    }
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/attach.md");
+    let manual = std::fs::read_to_string(manual).expect("a manual");
+    let line = manual.lines().find(|line| line.starts_with("/dev/softroc/data  /srv"));
+    let folder = Folder::new("fstab");
+    std::fs::write(folder.0.join("fstab"), format!("{}\n", line.expect("a line"))).expect("a file");
+    let into = ["normal", "early", "late"].map(|name| folder.file(name));
+    into.iter().for_each(|folder| std::fs::create_dir(folder).expect("a folder"));
+    let mut command = Command::new(generator);
+    let status = command.args(&into).env("SYSTEMD_FSTAB", folder.file("fstab")).status();
+    assert!(status.expect("it runs").success());
+    let unit = std::fs::read_to_string(folder.0.join("normal/srv.mount")).expect("a unit");
+    for line in [
+        "After=softroc-attach@data.service",
+        "Requires=softroc-attach@data.service",
+        "What=/dev/softroc/data",
+        "Where=/srv",
+    ] {
+        assert!(unit.lines().any(|said| said == line), "{line} is not in {unit}");
+    }
+    // It is not waited for at boot if it is not there, and it comes after the network and goes before it.
+    assert!(folder.0.join("normal/remote-fs.target.wants/srv.mount").exists());
+}

@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::guest::{Guest, Verdict, WRITERS};
-use common::{Controller, until};
-use std::path::Path;
+use common::guest::{FIO, Guest, Verdict, WRITERS};
+use common::{Controller, skipped, until};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 /// What the guest is asked for. It asks this machine in turn, by lines that begin with HOST.
 const SCRIPT: &str = r#"
@@ -17,7 +18,7 @@ echo "DISK discards $([ "$(cat $queue/discard_max_bytes)" -gt 0 ] && echo yes)"
 echo "DISK read-only $(cat /sys/block/vda/ro) $(cat /sys/block/vdb/ro)"
 mkdir /mnt
 say mkfs /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0 /dev/vda
-mount -t ext4 /dev/vda /mnt
+does mount mount -t ext4 /dev/vda /mnt
 writer a & a=$!; writer b & b=$!
 goes_on 2
 echo "HOST look"
@@ -25,20 +26,29 @@ echo "HOST kill"
 goes_on 3
 echo "HOST restart"
 goes_on 3
-touch /run/enough; wait $a; wait $b
-sync; echo 3 >/proc/sys/vm/drop_caches
-for f in /mnt/*.*; do
-    [ "$(sha256sum <$f)" = "$(cat /run/sum.$(basename $f))" ] && echo "SAME $(basename $f)" || echo "DIFFERENT $f"
-done
+touch /run/enough; ended "writer a" $a; ended "writer b" $b
+does compare compare
 say trim fstrim -v /mnt
-umount /mnt
+does umount umount /mnt
 say fsck /sbin/e2fsck -fn /dev/vda
 say discard blkdiscard /dev/vda
 say fill dd if=/dev/urandom of=/run/random bs=64k count=16
 say write dd if=/run/random of=/dev/vda bs=64k seek=7 conv=fsync
 echo 3 >/proc/sys/vm/drop_caches
-dd if=/dev/vda bs=64k skip=7 count=16 2>/dev/null | cmp - /run/random && echo "DISK holds data"
+holds() { dd if=/dev/vda bs=64k skip=7 count=16 2>/dev/null | cmp - /run/random && echo "DISK holds data"; }
+does read holds
 say other dd if=/dev/zero of=/dev/vdb bs=4096 count=1 conv=fsync
+echo "KERNEL $(dmesg | grep -c 'I/O error')"
+"#;
+
+/// What it is asked for by who has time (`ATTACH_TESTS=all`).
+const VERIFY: &str = r#"
+patience=600
+load --filename=/dev/vda --size=48m --loops=6 --ioengine=libaio --iodepth=8 & fio=$!
+goes_on vda 100; echo "HOST kill"
+goes_on vda 300; echo "HOST restart"
+goes_on vda 300
+fio_ended $fio
 echo "KERNEL $(dmesg | grep -c 'I/O error')"
 "#;
 
@@ -74,6 +84,21 @@ fn help(controller: &mut Controller, line: &str) {
     }
 }
 
+/// A controller that has a socket for each volume, and where.
+fn controller() -> (Controller, PathBuf) {
+    let mut controller = Controller::unstarted("vhost-user");
+    let folder = controller.folder.file("guests");
+    controller.arguments = ["--vhost-user", &folder, "--shards", "2"].map(str::to_owned).to_vec();
+    controller.start();
+    (controller, PathBuf::from(folder))
+}
+
+/// A machine of two processors whose memory others may have, too.
+fn shared_memory(size: &str) -> Vec<String> {
+    let memory = format!("memory-backend-memfd,id=memory,size={size},share=on");
+    ["-smp", "2", "-object", &memory, "-machine", "memory-backend=memory"].map(str::to_owned).to_vec()
+}
+
 #[track_caller]
 fn succeeds(verdict: &Verdict, names: &[&str]) {
     for name in names {
@@ -85,16 +110,11 @@ fn succeeds(verdict: &Verdict, names: &[&str]) {
 #[test]
 fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
     let Some(mut guest) = Guest::new("a volume as a virtual machine's disk") else { return };
-    let mut controller = Controller::unstarted("vhost-user");
-    let folder = controller.folder.file("guests");
-    controller.arguments = ["--vhost-user", &folder, "--shards", "2"].map(str::to_owned).to_vec();
-    controller.start();
+    let (mut controller, folder) = controller();
     let drives = controller.file_drives_of("96M", 4);
     controller.create("data", "raid5", &drives[..3]).ok();
     controller.create("single", "jbod", &drives[3..]).ok();
-    let memory = "memory-backend-memfd,id=memory,size=768M,share=on";
-    guest.machine =
-        ["-smp", "2", "-object", memory, "-machine", "memory-backend=memory"].map(str::to_owned).to_vec();
+    guest.machine = shared_memory("768M");
     guest.machine.extend(disk(&controller, "data", ",num-queues=2"));
     guest.machine.extend(disk(&controller, "single", ",num-queues=1"));
     guest.script += WRITERS;
@@ -113,7 +133,7 @@ fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
     assert!(!verdict.0.contains("DIFFERENT ") && !verdict.0.contains("IOERROR "), "{}", verdict.0);
     assert!(verdict.0.contains("KERNEL 0"), "{}", verdict.0);
     // Its sockets go with the volumes, and with the controller.
-    let socket = |name: &str| Path::new(&folder).join(name);
+    let socket = |name: &str| folder.join(name);
     controller.softroc(&["volume", "rename", "single", "other"]).ok();
     until("the socket has the new name", || socket("other.sock").exists() && !socket("single.sock").exists());
     controller.softroc(&["volume", "delete", "other", "--yes"]).ok();
@@ -121,4 +141,45 @@ fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
     controller.stop();
     assert!(!socket("data.sock").exists());
     assert!(!controller.log().contains("panicked"));
+}
+
+#[test]
+fn fio_finds_what_it_wrote_over_the_death_of_the_controller() {
+    if std::env::var_os("ATTACH_TESTS").is_none_or(|tests| tests != "all") {
+        return skipped("fio in a virtual machine", "ATTACH_TESTS=all asks for it");
+    }
+    let Some(mut guest) = Guest::with_more("fio in a virtual machine") else { return };
+    let (mut controller, _) = controller();
+    let drives = controller.file_drives_of("96M", 3);
+    controller.create("data", "raid5", &drives).ok();
+    guest.machine = shared_memory("1536M");
+    guest.machine.extend(disk(&controller, "data", ",num-queues=2"));
+    guest.script += FIO;
+    guest.script += VERIFY;
+    let verdict = guest.run_with(|line| help(&mut controller, line));
+    for line in ["BUSY fio 1", "FIO ended 0", "KERNEL 0"] {
+        assert!(verdict.0.lines().any(|said| said == line), "{line}\n{}", verdict.0);
+    }
+    assert!(!controller.log().contains("panicked"));
+}
+
+/// A file lay where the socket of a volume belongs that was renamed. When it was gone nothing else changed, and the socket kept its old
+/// name until something did.
+#[test]
+fn a_socket_gets_its_name_when_what_was_in_its_way_is_gone() {
+    let (mut controller, folder) = controller();
+    let drives = controller.file_drives_of("96M", 1);
+    controller.create("data", "jbod", &drives).ok();
+    until("there is a socket", || folder.join("data.sock").exists());
+    let way = folder.join("other.sock");
+    std::fs::write(&way, "somebody's").expect("a file");
+    controller.softroc(&["volume", "rename", "data", "other"]).ok();
+    until("it is told what is in the way", || controller.log().contains("no guest can use it"));
+    std::fs::remove_file(&way).expect("it is there");
+    until("there is a socket of that name", || UnixStream::connect(&way).is_ok());
+    let left: Vec<_> =
+        folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(left, [way], "and no other one");
+    assert_eq!(controller.log().matches("no guest can use it").count(), 1, "{}", controller.log());
+    controller.stop();
 }

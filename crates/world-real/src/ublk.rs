@@ -29,6 +29,7 @@ const CONTROL: &str = "/dev/ublk-control";
 
 const GET_DEV_INFO: u32 = 0x02;
 const ADD_DEV: u32 = 0x04;
+const DEL_DEV: u32 = 0x05;
 const START_DEV: u32 = 0x06;
 const STOP_DEV: u32 = 0x07;
 const SET_PARAMS: u32 = 0x08;
@@ -48,8 +49,12 @@ const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 const USER_COPY: u64 = 1 << 7;
 const NEEDED: u64 = USER_RECOVERY | USER_RECOVERY_REISSUE | USER_COPY;
 
-/// What a device says of itself: it has lost its process, and waits for another one.
+/// What a device says of itself: it has no disk, or has lost its process and waits for another one.
+const DEAD: u16 = 0;
 const QUIESCED: u16 = 2;
+
+/// How the kernel refuses a command that it does not know, in one of its numbers that programs have no name for (`ENOTSUPP`).
+const UNKNOWN_COMMAND: i32 = 524;
 
 const READ_ONLY: u32 = 1;
 const ROTATIONAL: u32 = 1 << 1;
@@ -107,6 +112,8 @@ pub struct UblkInfo {
     pub depth: u16,
     /// It has lost its process, and may be given another one.
     pub waits: bool,
+    /// It has no disk: it was not started, or stopped.
+    pub has_no_disk: bool,
     /// See [`NewUblk::mark`].
     pub mark: u64,
 }
@@ -144,7 +151,7 @@ impl UblkControl {
         let features = control.features()?;
         if features & NEEDED != NEEDED {
             let sentence =
-                "this kernel's ublk is too old: Linux 6.9 or newer is needed; leave out '--as ublk'";
+                "this kernel's ublk is too old: Linux 6.5 or newer is needed; leave out '--as ublk'";
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
         Ok(control)
@@ -231,6 +238,7 @@ impl UblkControl {
             queues: half(0),
             depth: half(2),
             waits: half(4) == QUIESCED,
+            has_no_disk: half(4) == DEAD,
             mark: u64::from_ne_bytes(mark),
         })
     }
@@ -266,15 +274,25 @@ impl UblkControl {
         })
     }
 
-    /// Removes disk and device.
+    /// Removes disk and device: waits until what is under way of the disk has ended.
     ///
     /// # Errors
     /// As the kernel says.
     pub fn remove(&mut self, index: u32) -> Result<()> {
         let refused = |error| system_error(error, format!("the kernel does not remove ublk device {index}"));
         self.ask(3, STOP_DEV, index, &mut [], 0).map_err(refused)?;
-        self.ask(2, DEL_DEV_ASYNC, index, &mut [], 0).map_err(refused)
+        let removed = match self.ask(2, DEL_DEV_ASYNC, index, &mut [], 0) {
+            // Before Linux 6.9 there is only the one that waits until nobody has the device open any more. No feature tells.
+            Err(error) if is_unknown(error) => self.ask(3, DEL_DEV, index, &mut [], 0),
+            removed => removed,
+        };
+        removed.map_err(refused)
     }
+}
+
+/// Whether the kernel does not know a command.
+fn is_unknown(error: Errno) -> bool {
+    matches!(error, Errno::OPNOTSUPP | Errno::INVAL) || error.raw_os_error() == UNKNOWN_COMMAND
 }
 
 /// What the kernel is told of a disk: length and kinds, then the parameters of each kind.

@@ -23,6 +23,7 @@ fn main() -> Result<()> {
             "redfish" => fuzz::redfish_requests(),
             "nbd-server" => nbd::fuzz::seeds().0,
             "nbd-client" => nbd::fuzz::seeds().1,
+            "guest-queue" => guests::fuzz::seeds(),
             "catalog" => catalog()?,
             "results" => results(),
             "storcli" => fuzz::command_lines(),

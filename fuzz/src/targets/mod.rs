@@ -50,6 +50,7 @@ pub(crate) const ALL: &[Target] = &[
     Target { longest: 12 << 10, test_runs: 25_000, ..target("journal", ours::journal) },
     Target { test_runs: 50_000, ..target("nbd-server", connections::server) },
     Target { test_runs: 50_000, ..target("nbd-client", connections::client) },
+    Target { test_runs: 50_000, ..target("guest-queue", connections::guest) },
     Target { words: texts::ADDRESS, longest: 256, test_runs: 150_000, ..target("words", texts::words) },
     Target {
         words: storcli::WORDS,

@@ -13,6 +13,8 @@ use units::{ByteCount, ByteRange, SectorSize};
 pub struct Disk {
     pub bytes: RefCell<Vec<u8>>,
     pub read_only: bool,
+    /// It is not served.
+    pub is_away: Cell<bool>,
     pub flushes: Cell<u64>,
     pub changes: Cell<u64>,
     /// The longest range of a call.
@@ -24,6 +26,7 @@ impl Disk {
         Disk {
             bytes: RefCell::new(vec![0; CAPACITY as usize]),
             read_only,
+            is_away: Cell::default(),
             flushes: Cell::default(),
             changes: Cell::default(),
             longest: Cell::default(),
@@ -85,7 +88,7 @@ impl BlockTarget for Served {
     }
 
     fn is_served(&self) -> bool {
-        true
+        !self.disk.is_away.get()
     }
 
     async fn read(self: &Rc<Self>, range: ByteRange, mut buf: Buf) -> (Result<(), IoError>, Option<Buf>) {

@@ -1,13 +1,12 @@
 //! A machine in virtual time: a disk of memory, the process that serves it, and a guest with a driver of its own.
-#![allow(dead_code, reason = "it is one part of one test")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
 mod disk;
 mod driver;
 
-pub use disk::Disk;
+pub use disk::{Disk, Shelf};
 pub use driver::{ATTACKS, Driver, HEADER, Part, Writes, header};
 
-use disk::Shelf;
 use env::{Address, Env, Hosts, Peer, Stream, StreamSource, mailbox};
 use guests::{
     Disk as Told, GuestMemory, GuestMessage, InFlight, QueueId, QueueStart, RingPlace, guest_mailbox,

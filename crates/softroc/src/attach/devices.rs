@@ -104,6 +104,18 @@ impl Shown {
         ours
     }
 
+    /// Devices of which there is a note and no disk: somebody is about to make the disk, or was killed before. With the volume.
+    pub fn without_a_disk(&self) -> Vec<(u32, String)> {
+        let Ok(notes) = self.notes.read_dir() else { return Vec::new() };
+        let left = notes.filter_map(|entry| match Device::of(entry.ok()?.file_name().to_str()?)? {
+            device @ Device::Ublk(number) if !self.block(device).exists() => {
+                Some((number, links::noted(&self.notes, device)?))
+            }
+            _ => None,
+        });
+        left.collect()
+    }
+
     /// How large it is.
     pub fn size_bytes(&self, device: Device) -> Option<u64> {
         let sectors: u64 = read_to_string(self.block(device).join("size")).ok()?.trim().parse().ok()?;
@@ -227,6 +239,8 @@ mod tests {
             write(&format!("notes/ublkb{number}"), &format!("SOFTROC_NAME=x\nSOFTROC_DISK=softroc-{uuid}\n"));
         }
         write("sys/block/ublkb5/ro", "0\n");
+        write("notes/ublkb6", "SOFTROC_NAME=y\nSOFTROC_DISK=softroc-u6\n");
+        write("notes/nbd7", "SOFTROC_NAME=y\nSOFTROC_DISK=softroc-u7\n");
         let shown = Shown { sys: root.join("sys"), proc: root.join("proc"), notes: root.join("notes") };
         (root, shown)
     }
@@ -243,6 +257,8 @@ mod tests {
         assert_eq!(shown.users(Device::Nbd(0)), ["mounted at /srv/my data", "part of /dev/dm-0"]);
         assert_eq!(shown.users(Device::Nbd(10)), ["swap on /dev/nbd10"]);
         assert_eq!(shown.users(Device::Nbd(2)), Vec::<String>::new());
+        // A process was killed when it had made the device, and not yet its disk.
+        assert_eq!(shown.without_a_disk(), [(6, "u6".to_owned())]);
         std::fs::remove_dir_all(root).unwrap();
     }
 }

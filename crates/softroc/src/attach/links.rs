@@ -1,7 +1,7 @@
 //! Names of disks that stay the same: `/dev/softroc/NAME` and `/dev/disk/by-id/softroc-UUID`. Where udev runs with our rule, it makes
 //! them, and what it needs to know is in [`NOTES`]; otherwise they are made here.
 
-use super::devices::{Device, Shown, backend};
+use super::devices::{Device, backend};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -35,19 +35,16 @@ pub fn has_udev() -> bool {
 
 const OF_VOLUME: &str = "SOFTROC_DISK=";
 
-/// Writes down which volume a disk is of, and tells udev.
-pub fn note(shown: &Shown, name: &str, uuid: &str, device: Device) {
-    let note = shown.notes.join(device.name());
+/// Writes down which volume a disk is of.
+pub fn note(notes: &Path, name: &str, uuid: &str, device: Device) -> Result<(), String> {
+    let note = notes.join(device.name());
     let text = format!("SOFTROC_NAME={name}\n{OF_VOLUME}{}\n", backend(uuid));
     // A note that is half written would be one of no volume.
-    let unfinished = shown.notes.join(format!(".{}", device.name()));
-    let written = std::fs::create_dir_all(&shown.notes)
+    let unfinished = notes.join(format!(".{}", device.name()));
+    std::fs::create_dir_all(notes)
         .and_then(|()| std::fs::write(&unfinished, text))
-        .and_then(|()| std::fs::rename(&unfinished, &note));
-    if let Err(error) = written {
-        tracing::debug!("{} is not written: {error}", note.display());
-    }
-    shown.announce(device);
+        .and_then(|()| std::fs::rename(&unfinished, &note))
+        .map_err(|error| format!("{} cannot be written: {error}", note.display()))
 }
 
 /// The UUID of the volume that was written down for a disk.
@@ -80,8 +77,8 @@ pub fn unmake(name: &str, uuid: &str, device: Device) {
 }
 
 /// Removes the note of a disk that is no more.
-pub fn forget(device: Device) {
-    if let Err(error) = remove(&Path::new(NOTES).join(device.name())) {
+pub fn forget(notes: &Path, device: Device) {
+    if let Err(error) = remove(&notes.join(device.name())) {
         tracing::debug!("the note of {} is not removed: {error}", device.name());
     }
 }

@@ -203,7 +203,8 @@ impl Keeper {
     /// Connects disks whose volumes are served again, keeps their links, and makes disks that are wished for. What fails does not
     /// keep the rest from being done; the first failure is told.
     fn look(&mut self) -> Result<()> {
-        let (ours, mut outcome) = (self.ours(), Ok(()));
+        let mut outcome = self.clear();
+        let ours = self.ours();
         self.kept.retain(|device, _| ours.iter().any(|found| found.device == *device));
         for found in &ours {
             let Some(volume) = self.volume_of(&found.uuid) else { continue };
@@ -230,6 +231,22 @@ impl Keeper {
                     self.granted.insert(volume.uuid.clone());
                 }
                 outcome = outcome.and(attached);
+            }
+        }
+        outcome
+    }
+
+    /// Removes devices whose disks were never made, since a process was killed before that. Of volumes that are served here: another
+    /// controller may be about to make the disk of one of its own.
+    fn clear(&mut self) -> Result<()> {
+        let mut outcome = Ok(());
+        for (number, uuid) in self.shown.without_a_disk() {
+            if self.volume_of(&uuid).is_some() {
+                let cleared = ublk::clear(number, &uuid);
+                if cleared.is_ok() {
+                    links::forget(&self.shown.notes, Device::Ublk(number));
+                }
+                outcome = outcome.and(cleared);
             }
         }
         outcome
@@ -271,7 +288,7 @@ impl Keeper {
         let device = match by {
             DiskKind::Nbd => self.attach_nbd(volume, read_only)?,
             DiskKind::Ublk => {
-                let (device, alive) = self.ublk.attach(volume, read_only)?;
+                let (device, alive) = self.ublk.attach(volume, read_only, &self.shown.notes)?;
                 self.leaving.remove(&device);
                 self.kept.insert(device, Kept { session: Arc::downgrade(&alive), ..Kept::default() });
                 device
@@ -327,7 +344,10 @@ impl Keeper {
                 links::unmake(&before, &volume.uuid, device);
             }
             kept.looks = 0;
-            links::note(&self.shown, &volume.name, &volume.uuid, device);
+            if let Err(error) = links::note(&self.shown.notes, &volume.name, &volume.uuid, device) {
+                tracing::debug!("{error}");
+            }
+            self.shown.announce(device);
         }
         kept.looks = kept.looks.saturating_add(1);
         let (there, all) =
@@ -346,7 +366,7 @@ impl Keeper {
         let alone = if force { None } else { Some(self.alone(&found, file)?) };
         match found.device {
             Device::Nbd(index) => Kernel::open()?.disconnect(index)?,
-            Device::Ublk(number) => self.ublk.detach(number)?,
+            Device::Ublk(number) => self.ublk.detach(number, force)?,
         }
         self.leaving.insert(found.device);
         if matches!(found.device, Device::Nbd(_)) {
@@ -354,7 +374,7 @@ impl Keeper {
         }
         let name = self.kept.remove(&found.device).and_then(|kept| kept.name);
         drop(alone);
-        links::forget(found.device);
+        links::forget(&self.shown.notes, found.device);
         self.shown.announce(found.device);
         links::unmake(name.as_deref().unwrap_or(&found.uuid), &found.uuid, found.device);
         tracing::info!("{file} is detached");
@@ -363,7 +383,8 @@ impl Keeper {
 
     /// The disk, for nobody else but those who only look, with everything written that was to be.
     fn alone(&self, found: &Found, device: &str) -> Result<OwnedFd> {
-        if !self.is_connected(found.device) {
+        // A disk by ublk stays connected while its volume is not served: writing it out would wait for that.
+        if !self.is_connected(found.device) || self.volume_of(&found.uuid).is_none() {
             let sentence = format!(
                 "the volume of {device} is not served, and what is to be written to it waits; start the volume first, or give up what waits: run 'softroc detach {device} --force'"
             );

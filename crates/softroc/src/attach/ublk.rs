@@ -4,11 +4,12 @@
 //! by a mark, which is a sum over the volume's UUID, that a disk is ours; the UUID is in the disk's note (`links`).
 
 use super::devices::{Device, Found, backend};
-use super::unavailable;
+use super::{links, unavailable};
 use controller::{DiskVolume, Error, ErrorKind, Result};
 use env::{Env, Peer, mailbox};
 use guests::{GuestMessage, KernelStart, QueueId};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
@@ -50,8 +51,14 @@ impl Ublk {
         Ublk { shards, served: BTreeMap::new() }
     }
 
-    /// Makes a disk, which lives as long as what comes with it.
-    pub fn attach(&mut self, volume: &DiskVolume, read_only: bool) -> Result<(Device, Arc<()>)> {
+    /// Makes a disk, which lives as long as what comes with it. Before it is there, it is noted of which volume it is: a process that is
+    /// killed leaves no disk that nobody knows.
+    pub fn attach(
+        &mut self,
+        volume: &DiskVolume,
+        read_only: bool,
+        notes: &Path,
+    ) -> Result<(Device, Arc<()>)> {
         let mut control = UblkControl::open().map_err(unavailable)?;
         let new = NewUblk {
             queues: self.shards.len() as u16,
@@ -65,13 +72,20 @@ impl Ublk {
             rotational: false,
         };
         let (number, _) = control.add(&new).map_err(unavailable)?;
-        let served = self.serve(&mut control, number, volume, read_only);
-        let started = served.and_then(|alive| control.start(number).map_err(unavailable).map(|()| alive));
+        let device = Device::Ublk(number);
+        let started = links::note(notes, &volume.name, &volume.uuid, device)
+            .map_err(|why| {
+                let why = format!("{why}; it is needed to find the disk again; leave out '--as ublk'");
+                Error::new(ErrorKind::Unavailable, why)
+            })
+            .and_then(|()| self.serve(&mut control, number, volume, read_only))
+            .and_then(|alive| control.start(number).map_err(unavailable).map(|()| alive));
         match started {
-            Ok(alive) => Ok((Device::Ublk(number), alive)),
+            Ok(alive) => Ok((device, alive)),
             Err(error) => {
                 self.served.remove(&number);
                 control.remove(number).map_err(unavailable)?;
+                links::forget(notes, device);
                 Err(error)
             }
         }
@@ -138,13 +152,29 @@ impl Ublk {
         Ok(())
     }
 
-    /// Removes a disk. What is under way fails.
-    pub fn detach(&mut self, number: u32) -> Result<()> {
+    /// Removes a disk. What is under way fails; what waits for a volume that is not served fails at once if it is given up (`force`).
+    pub fn detach(&mut self, number: u32, force: bool) -> Result<()> {
         let mut control = UblkControl::open().map_err(unavailable)?;
+        // The kernel waits until every request has been answered.
+        for (shard, queue) in self.served.get(&number).filter(|_| force).into_iter().flat_map(|it| &it.queues)
+        {
+            self.tell(*shard, GuestMessage::GiveUp(*queue))?;
+        }
         control.remove(number).map_err(unavailable)?;
         self.served.remove(&number);
         Ok(())
     }
+}
+
+/// Removes a device that was made for that volume and has no disk.
+pub fn clear(number: u32, uuid: &str) -> Result<()> {
+    let mut control = match UblkControl::open() {
+        // Without the kernel's module there is no device, either.
+        Err(error) if error.kind == env::ErrorKind::NotFound => return Ok(()),
+        control => control.map_err(unavailable)?,
+    };
+    let is_left = control.info(number).is_ok_and(|info| info.mark == mark(uuid) && info.has_no_disk);
+    if is_left { control.remove(number).map_err(unavailable) } else { Ok(()) }
 }
 
 /// Waits until nothing is under way of disks that are served from here, for some time: what is not answered then is given to the

@@ -31,7 +31,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use vhost::vhost_user::{BackendReqHandler, Error as VhostError};
+
+/// When a socket is tried again that could not be made, or be called as its volume is.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What the thread is told.
 enum Order {
@@ -82,20 +86,7 @@ impl Guests {
     pub fn start(self, shards: Vec<mailbox::Sender<GuestMessage>>) -> Outcome<Listening> {
         let Guests { folder, orders, inbox } = self;
         let mut keeper = Keeper { folder, shards, sockets: BTreeMap::new(), told: BTreeMap::new() };
-        let work = move || {
-            for order in inbox {
-                match order {
-                    Order::Offered(offered) => keeper.keep(&offered),
-                    Order::Close(done) => {
-                        keeper.keep(&[]);
-                        if done.send(()).is_err() {
-                            tracing::debug!("nobody waits for guests' sockets any more");
-                        }
-                        return;
-                    }
-                }
-            }
-        };
+        let work = move || keeper.listen(&inbox);
         std::thread::Builder::new()
             .name("guests".into())
             .spawn(work)
@@ -124,6 +115,33 @@ struct Keeper {
 }
 
 impl Keeper {
+    /// Does what it is told, to the end.
+    fn listen(&mut self, inbox: &mpsc::Receiver<Order>) {
+        let mut last = Vec::new();
+        loop {
+            // Whatever was in the way of a socket may be gone by then: of that nobody tells.
+            let order = match self.told.is_empty() {
+                true => inbox.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+                false => inbox.recv_timeout(AGAIN),
+            };
+            match order {
+                Ok(Order::Offered(offered)) => {
+                    self.keep(&offered);
+                    last = offered;
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => self.keep(&last),
+                Ok(Order::Close(done)) => {
+                    self.keep(&[]);
+                    if done.send(()).is_err() {
+                        tracing::debug!("nobody waits for guests' sockets any more");
+                    }
+                    return;
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
     /// There are sockets for these, and no others.
     fn keep(&mut self, offered: &[Offered]) {
         let is_there = |socket: &Socket| {
@@ -141,8 +159,12 @@ impl Keeper {
             let Some(socket) = self.sockets.get_mut(&offered.target) else { continue };
             if socket.path != path_of(&self.folder, &offered.name) {
                 let aside = self.folder.join(format!(".{}.sock", offered.target));
-                if let Err(why) = socket.move_to(aside) {
-                    tracing::warn!(volume = %offered.name, "{why}");
+                // It may be there since it was tried before.
+                if socket.path != aside
+                    && let Err(why) = socket.move_to(aside)
+                {
+                    // Whether that matters is told below.
+                    tracing::debug!(volume = %offered.name, "{why}");
                 }
             }
         }

@@ -58,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "log",
             "ondisk",
             "nbd",
+            "guests",
             "signatures",
             "storagebench",
             "controller",

@@ -8,14 +8,45 @@ use std::process::{Command, Stdio};
 
 /// How long a guest may take, on a machine that has much else to do. Nothing is concluded from how long it takes.
 const PATIENCE_S: u32 = 540;
+/// The same for one that has more to do.
+const LONG_PATIENCE_S: u32 = 3600;
+
+/// Its memory, in MiB: of one with more in it, more.
+const MEMORY: [&str; 2] = ["768", "1536"];
 
 /// How its script calls a drive: `drive N` is the Nth that it was given.
 const DRIVE: &str = "drive() { echo /dev/$(ls /sys/class/scsi_device/0:0:$1:0/device/block); }\n";
 
-/// For scripts that write files to `/mnt` while something happens: `say` tells how a command ended, `writer` writes files of its own until there
-/// is `/run/enough`, `goes_on` waits until every writer has got so much further.
+/// What its script waits with. Nothing of it waits without an end: what is not there after a minute is `LATE`, and the script goes on, so
+/// that a guest which cannot go on says where. Whatever follows is waited for a moment only.
+///
+/// `within NAME COMMAND...` waits until a command succeeds, `ended NAME PID` for a process, `does NAME COMMAND...` is a command that may
+/// take two minutes; `say` is one, too, and tells how it ended.
+const WAITS: &str = r#"
+patience=60
+within() {
+    local what=$1 up rest end; shift
+    read up rest </proc/uptime; end=$((${up%%.*} + patience))
+    until "$@" >/dev/null 2>&1; do
+        read up rest </proc/uptime
+        [ ${up%%.*} -lt $end ] || { echo "LATE $what"; patience=15; return 99; }
+        sleep 0.2
+    done
+}
+is_over() { local pid program state rest; ! read -r pid program state rest </proc/$1/stat || [ $state = Z ]; }
+ended() { within "$1" is_over $2 && wait $2; }
+does() {
+    local what=$1 code most=$patience; shift; patience=$((2 * patience))
+    "$@" & ended "$what" $!; code=$?
+    [ $patience -lt $most ] || patience=$most
+    return $code
+}
+say() { local name=$1 code; shift; does $name "$@" >/run/said.$name 2>&1; code=$?; echo "SAID $name $code $(echo $(cat /run/said.$name))"; }
+"#;
+
+/// For scripts that write files to `/mnt` while something happens: `writer` writes files of its own until there is `/run/enough`, `goes_on`
+/// waits until every writer has got so much further, `compare` tells whether all is there.
 pub const WRITERS: &str = r#"
-say() { name=$1; shift; text=$("$@" 2>&1); code=$?; echo "SAID $name $code $(echo $text)"; }
 count() { c=$(cat /run/count.$1 2>/dev/null); echo ${c:-0}; }
 writer() { # each writes files of its own, each more than once, and remembers what they hold
     i=0
@@ -27,17 +58,43 @@ writer() { # each writes files of its own, each more than once, and remembers wh
         echo $i >/run/count.$1
     done
 }
-goes_on() { # every writer gets so much further, or the guest is late
+is_at() { read -r c </run/count.$1 && [ $c -ge $2 ]; }
+goes_on() { # every writer gets so much further
     for w in a b; do
-        c=$(($(count $w)+$1))
-        until [ "$(count $w)" -ge $c ]; do sleep 0.1; done
+        within "writer $w" is_at $w $(($(count $w)+$1))
     done
+}
+compare() { # what the writers remember with what is there
+    sync; echo 3 >/proc/sys/vm/drop_caches
+    for f in /mnt/*.*; do
+        [ "$(sha256sum <$f)" = "$(cat /run/sum.$(basename $f))" ] && echo "SAME $(basename $f)" || echo "DIFFERENT $f"
+    done
+}
+"#;
+
+/// For scripts that have fio verify while something happens: `load WHERE OPTION...` writes in any order, reads each block again and looks at
+/// its sum; `goes_on DISK COUNT` waits until so many more writes have ended.
+#[allow(dead_code, reason = "long tests do")]
+pub const FIO: &str = r#"
+load() {
+    /sbin/fio --name=verified --eta=never "$@" --rw=randwrite --bsrange=4k-64k --direct=1 --thread --group_reporting --output=/run/fio \
+        --verify=crc32c --verify_backlog=32 --verify_fatal=1
+}
+written() { set -- $(cat /sys/block/$1/stat); echo $5; }
+has_written() { [ $(written $1) -ge $2 ]; }
+goes_on() { within "fio on $1" has_written $1 $(($(written $1) + $2)); }
+fio_ended() { # how fio did, which has to be there still
+    is_over $1; echo "BUSY fio $?"
+    ended "fio" $1; echo "FIO ended $?"
+    grep -i 'verify:\|err=' /run/fio | head -n 5
 }
 "#;
 
 /// The machine, its drives, and what it is to do.
 pub struct Guest {
     parts: PathBuf,
+    /// It has what only long tests need, too.
+    has_more: bool,
     drives: Vec<(PathBuf, Keep)>,
     /// Files of this machine that it has, too, and where.
     files: Vec<(PathBuf, String)>,
@@ -73,11 +130,25 @@ impl Guest {
         let is_there = programs.iter().filter(|program| !have(program)).count() == 0;
         is_there.then(|| Guest {
             parts,
+            has_more: false,
             drives: Vec::new(),
             files: Vec::new(),
             machine: Vec::new(),
-            script: DRIVE.to_owned(),
+            script: format!("{DRIVE}{WAITS}"),
         })
+    }
+
+    /// The same with fio, XFS and LVM, whose modules are loaded first.
+    #[allow(dead_code, reason = "long tests do")]
+    pub fn with_more(what: &str) -> Option<Guest> {
+        let mut guest = Guest::new(what)?;
+        if !guest.parts.join("more.gz").exists() {
+            skipped(what, "'make test-long' adds to the guest what it needs, and has not");
+            return None;
+        }
+        guest.has_more = true;
+        guest.script += "while read -r module; do insmod /modules/$module; done </etc/modules.more\n";
+        Some(guest)
     }
 
     /// Gives it drives. How its script calls them.
@@ -109,10 +180,13 @@ impl Guest {
         std::fs::create_dir_all(&root).expect("a folder");
         std::fs::write(root.join("script.sh"), &self.script).expect("a file");
         self.files.iter().for_each(|(from, to)| copy(from, to));
-        let pack =
-            r#"cd "$1" && (find . | cpio -o -H newc 2>/dev/null | gzip -1) | cat "$2" - >../initrd.gz"#;
-        let (root, base) = (folder.file("root"), self.parts.join("initrd.gz"));
-        run("sh", &["-c", pack, "sh", &root, base.to_str().expect("paths are text")]);
+        let pack = r#"cd "$1" && shift && (find . | cpio -o -H newc 2>/dev/null | gzip -1) | cat "$@" - >../initrd.gz"#;
+        let root = folder.file("root");
+        let parts = ["initrd.gz", "more.gz"].map(|part| self.parts.join(part).display().to_string());
+        let [base, more] = &parts;
+        let mut words = vec!["-c", pack, "sh", &root, base];
+        words.extend(self.has_more.then_some(more.as_str()));
+        run("sh", &words);
         folder.0.join("initrd.gz")
     }
 
@@ -126,7 +200,8 @@ impl Guest {
         let folder = Folder::new("guest");
         let initrd = self.pack(&folder);
         let mut command = Command::new("timeout");
-        command.arg(PATIENCE_S.to_string()).arg("qemu-system-x86_64");
+        let patience = if self.has_more { LONG_PATIENCE_S } else { PATIENCE_S };
+        command.arg(patience.to_string()).arg("qemu-system-x86_64");
         // Emulated everywhere: what a machine offers to speed it up is not to decide whether it works.
         command.args([
             "-accel",
@@ -134,7 +209,7 @@ impl Guest {
             "-cpu",
             "max",
             "-m",
-            "768",
+            MEMORY[usize::from(self.has_more)],
             "-nographic",
             "-no-reboot",
             "-nodefaults",

@@ -1,0 +1,241 @@
+//! What an administrator puts on a disk of this machine, in an emulated machine with a real Linux kernel (`common::guest`): XFS, fio that
+//! verifies while the controller is killed and restarted and a drive is pulled and replaced, Linux md and LVM, a reboot. By NBD and by
+//! ublk. What a request costs is counted, and printed.
+//!
+//! All of it with `ATTACH_TESTS=all`; it takes many minutes.
+
+mod common;
+
+use common::guest::{FIO, Guest, Keep, Verdict};
+use common::{Folder, skipped};
+use std::path::PathBuf;
+
+/// What both boots of the machine begin with. What is to last is on the last drive.
+const BEGIN: &str = r#"
+ask() { timeout 90 softroc "$@" --state /state/softroc; }
+serve() {
+    softroc serve --state /state/softroc --shards 2 --memory 96M >>/state/serve.log 2>&1 &
+    daemon=$!
+    within "controller" ask volume list
+}
+over() { kill $1 $daemon; ended "end of the controller" $daemon; }
+attached() { within "/dev/softroc/data" test -e /dev/softroc/data; }
+mkdir /mnt /state
+"#;
+
+const FIRST: &str = r#"
+insmod /modules/nbd.ko; insmod /modules/ublk_drv.ko 2>/dev/null
+/sbin/mke2fs -q -t ext4 $STATE; mount -t ext4 $STATE /state
+serve
+ask drive add $DRIVES $SPARES >/dev/null
+ask volume create data --level raid5 --drives $DRIVES >/dev/null
+
+optimal() { ask volume list | grep -q '^ *data .*optimal'; }
+trouble() { # while fio runs: a kill, a restart, a drive that is pulled and replaced
+    patience=600
+    goes_on $2 100
+    over -KILL; serve; goes_on $2 100
+    over -TERM; serve; goes_on $2 100
+    echo 1 >/sys/block/$(basename $3)/device/delete
+    goes_on $2 50
+    say replaced-$1 ask drive replace data:$4 --with $5
+    fio_ended $fio
+    within "rebuilt" optimal && echo "OPTIMAL $1 yes"
+    patience=60
+}
+stacked() { # Linux md, then LVM, on the disk
+    dd if=/dev/urandom of=/run/random bs=64k count=256 2>/dev/null
+    say md-$1 mdadm --create /dev/md9 --level=1 --raid-devices=2 --metadata=1.2 --force --run /dev/softroc/data missing
+    say md-write-$1 dd if=/run/random of=/dev/md9 bs=64k seek=100 conv=fsync
+    say md-busy-$1 ask detach data
+    echo 3 >/proc/sys/vm/drop_caches
+    dd if=/dev/md9 bs=64k skip=100 count=256 2>/dev/null | cmp - /run/random && echo "SAME md-$1"
+    say md-stop-$1 mdadm --stop /dev/md9
+    mdadm --zero-superblock /dev/softroc/data
+    lvm() { DM_DISABLE_UDEV=1 /sbin/lvm "$@" --devices $(readlink /dev/softroc/data) 2>>/run/lvm.log; }
+    say pv-$1 lvm pvcreate -y -ff /dev/softroc/data
+    say vg-$1 lvm vgcreate group /dev/softroc/data
+    say lv-$1 lvm lvcreate -y -Wn -Zn -n one -L 100M group
+    say lv-write-$1 dd if=/run/random of=/dev/mapper/group-one bs=64k seek=300 conv=fsync
+    say lv-busy-$1 ask detach data
+    echo 3 >/proc/sys/vm/drop_caches
+    dd if=/dev/mapper/group-one bs=64k skip=300 count=256 2>/dev/null | cmp - /run/random && echo "SAME lv-$1"
+    say lv-stop-$1 lvm vgremove -y -ff group
+    cat /run/lvm.log | head -n 5
+}
+by() { # WAY DISK PULLED SLOT REPLACEMENT
+    say attached-$1 ask attach data --as $1
+    attached
+    stacked $1
+    say mkfs-$1 /sbin/mkfs.xfs -f -q /dev/softroc/data
+    say mount-$1 mount -t xfs /dev/softroc/data /mnt
+    load --directory=/mnt --size=30m --loops=3 --ioengine=psync --numjobs=2 & fio=$!
+    trouble "$@"
+    say trim-$1 fstrim -v /mnt
+    say umount-$1 umount /mnt
+    say repair-$1 /sbin/xfs_repair -n /dev/softroc/data
+    say detached-$1 ask detach data
+}
+set -- $DRIVES; first=$1; second=$2
+set -- $SPARES
+by nbd nbd0 $first 0 $1
+by ublk ublkb0 $second 1 $2
+# Something that is there after a reboot.
+ask volume set data --attach on >/dev/null; attached
+say mkfs-last /sbin/mkfs.xfs -f -q /dev/softroc/data
+say mount-last mount -t xfs /dev/softroc/data /mnt
+seq 1 300000 >/mnt/numbers; sha256sum </mnt/numbers >/state/sum
+say umount-last umount /mnt
+over -TERM
+grep -c panicked /state/serve.log | sed 's/^/PANICS first /'
+say umount-state umount /state
+"#;
+
+const SECOND: &str = r#"
+insmod /modules/nbd.ko
+mount -t ext4 $STATE /state
+serve
+attached
+echo "/dev/softroc/data /mnt xfs _netdev,nofail,x-systemd.requires=softroc-attach@data.service 0 2" >/etc/fstab
+say mounted /sbin/mount -a
+[ "$(sha256sum </mnt/numbers)" = "$(cat /state/sum)" ] && echo "SAME after-reboot"
+echo "STATE reboot $(ask attach --list | tr -s ' ' | tail -n 1)"
+say umount umount /mnt
+over -TERM
+grep -c panicked /state/serve.log | sed 's/^/PANICS second /'
+umount /state
+"#;
+
+/// What a request costs the controller: its processor time, where the guest's clock counts instructions, a nanosecond each.
+const COST: &str = r#"
+insmod /modules/nbd.ko; insmod /modules/ublk_drv.ko 2>/dev/null
+mount -t tmpfs none /state
+serve
+ask drive add $DRIVES >/dev/null
+ask volume create data --level raid0 --drives $DRIVES >/dev/null
+used() { cat /proc/$daemon/task/*/schedstat | (sum=0; while read ns rest; do sum=$((sum+ns)); done; echo $sum); }
+# NAME RW DEPTH: 2,048 requests of 4 KiB
+cost() {
+    before=$(used)
+    /sbin/fio --name=cost --eta=never --filename=/dev/softroc/data --rw=$2 --bs=4k --size=64m --io_size=8m --direct=1 --ioengine=libaio --iodepth=$3 \
+        --allow_mounted_write=1 --output=/run/fio --thread || cat /run/fio
+    echo "COST $1-$2-$3 $((($(used) - before) / 2048))"
+}
+before=$(used); sleep 10; echo "COST idle-second $((($(used) - before) / 10))"
+for way in nbd ublk; do
+    say cost-$way ask attach data --as $way
+    attached
+    # What is written first is written elsewhere, too.
+    /sbin/fio --name=fill --eta=never --filename=/dev/softroc/data --rw=write --bs=1m --size=64m --direct=1 --output=/run/fill
+    for depth in 1 16; do
+        cost $way randread $depth
+        cost $way randwrite $depth
+    done
+    say cost-detach-$way ask detach data
+done
+over -TERM
+"#;
+
+fn is_long() -> bool {
+    let is_long = std::env::var_os("ATTACH_TESTS").is_some_and(|tests| tests == "all");
+    if !is_long {
+        skipped("XFS, fio, md, LVM and a reboot on a disk of this machine", "ATTACH_TESTS=all asks for them");
+    }
+    is_long
+}
+
+/// Drives of so many MiB, of nothing.
+fn drives(folder: &Folder, sizes_mib: &[u64]) -> Vec<PathBuf> {
+    let drive = |(number, size): (usize, &u64)| {
+        let path = folder.0.join(format!("{number}.img"));
+        std::fs::File::create(&path).and_then(|file| file.set_len(size << 20)).expect("a sparse file");
+        path
+    };
+    sizes_mib.iter().enumerate().map(drive).collect()
+}
+
+/// Boots the machine with these drives: three of the volume, two to replace some, and the one with what is to last.
+fn boot(folder: &Folder, drives: &[PathBuf], script: &str) -> Option<Verdict> {
+    let mut guest = Guest::with_more("what lies on a disk of this machine")?;
+    let names = guest.give(drives, Keep::Everything);
+    guest.give_program(env!("CARGO_BIN_EXE_softroc"), folder);
+    let (volume, spares, state) = (names[..3].join(" "), names[3..5].join(" "), &names[5]);
+    guest.script +=
+        &format!("DRIVES=\"{volume}\"\nSPARES=\"{spares}\"\nSTATE=\"{state}\"\n{FIO}{BEGIN}{script}");
+    // It takes long: whoever watches sees how far it is.
+    Some(guest.run_with(|line| println!("{line}")))
+}
+
+#[track_caller]
+fn succeeds(verdict: &Verdict, names: &[&str]) {
+    for name in names {
+        let said = verdict.of("SAID", name).unwrap_or_default();
+        assert!(said == "0" || said.starts_with("0 "), "{name}: {said}\n{}", verdict.0);
+    }
+}
+
+#[test]
+fn what_administrators_put_on_a_disk_bears_kills_pulled_drives_and_a_reboot() {
+    if !is_long() {
+        return;
+    }
+    let folder = Folder::new("attach-long");
+    let drives = drives(&folder, &[256, 256, 256, 256, 256, 128]);
+    let Some(verdict) = boot(&folder, &drives, FIRST) else { return };
+    for way in ["nbd", "ublk"] {
+        let of = |what: &[&str]| what.iter().map(|what| format!("{what}-{way}")).collect::<Vec<_>>();
+        let good = of(&[
+            "attached", "md", "md-write", "md-stop", "pv", "vg", "lv", "lv-write", "lv-stop", "mkfs",
+            "mount", "replaced", "trim", "umount", "repair", "detached",
+        ]);
+        succeeds(&verdict, &good.iter().map(String::as_str).collect::<Vec<_>>());
+        for (busy, holder) in [("md-busy", "part of /dev/md9"), ("lv-busy", "part of /dev/dm-")] {
+            let said = verdict.of("SAID", &format!("{busy}-{way}")).unwrap_or_default();
+            assert!(said.starts_with("3 ") && said.contains(holder), "{busy} {said}\n{}", verdict.0);
+        }
+        verdict.expect("OPTIMAL", way, "yes");
+        for same in ["md", "lv"] {
+            assert!(verdict.0.contains(&format!("SAME {same}-{way}\n")), "{same} {way}\n{}", verdict.0);
+        }
+    }
+    // Fio ran until after the drive had been replaced, and found every block as it wrote it.
+    for line in ["BUSY fio 1", "FIO ended 0"] {
+        assert_eq!(verdict.0.lines().filter(|said| *said == line).count(), 2, "{line}\n{}", verdict.0);
+    }
+    succeeds(&verdict, &["mkfs-last", "mount-last", "umount-last", "umount-state"]);
+    verdict.expect("PANICS", "first", "0");
+    // The machine is booted anew.
+    let verdict = boot(&folder, &drives, SECOND).expect("it was booted before");
+    succeeds(&verdict, &["mounted", "umount"]);
+    assert!(verdict.0.contains("SAME after-reboot"), "{}", verdict.0);
+    verdict.expect("PANICS", "second", "0");
+    let state = verdict.of("STATE", "reboot").unwrap_or_default();
+    assert!(state.contains("data connected read-write /dev/softroc/data mounted at /mnt"), "{state}");
+}
+
+#[test]
+fn what_a_request_costs_the_controller_is_counted() {
+    if !is_long() {
+        return;
+    }
+    let folder = Folder::new("attach-cost");
+    let drives = drives(&folder, &[64, 64, 64, 1, 1, 1]);
+    let Some(mut guest) = Guest::with_more("what a request to a disk costs") else { return };
+    let names = guest.give(&drives, Keep::Nothing);
+    guest.give_program(env!("CARGO_BIN_EXE_softroc"), &folder);
+    guest.machine = ["-icount", "shift=0,sleep=off"].map(str::to_owned).to_vec();
+    guest.script += &format!("DRIVES=\"{}\"\n{BEGIN}{COST}", names[..3].join(" "));
+    let verdict = guest.run();
+    for line in verdict.0.lines().filter(|line| line.starts_with("COST ")) {
+        println!("{line}");
+    }
+    let cost = |what: &str| verdict.of("COST", what).and_then(|count| count.parse::<u64>().ok());
+    for way in ["nbd", "ublk"] {
+        succeeds(&verdict, &[&format!("cost-{way}"), &format!("cost-detach-{way}")]);
+        // Whoever does nothing costs nothing.
+        for work in ["randread-1", "randread-16", "randwrite-1", "randwrite-16"] {
+            let count = cost(&format!("{way}-{work}"));
+            assert!(count.is_some_and(|count| count > 1_000), "{way} {work}: {count:?}\n{}", verdict.0);
+        }
+    }
+}
