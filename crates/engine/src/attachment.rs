@@ -168,6 +168,9 @@ pub enum CopyWay {
 pub enum ReshapeOrder {
     /// The volume is served by two layouts from now on. What is saved is closed until it is opened.
     Begin(Box<ReshapePlace>),
+    /// Take the memory that copies need, and keep it until the next [`ReshapeOrder::Open`]. For the shard that copies, before anything is
+    /// closed: hosts that wait for a window hold memory, and it may be all there is.
+    Reserve,
     /// Hosts wait that ask for the window. Answered when no request to it is under way here. What caches have of it is to be drained
     /// then ([`ShardMessage::Drain`](crate::ShardMessage::Drain)).
     Close(Window),

@@ -26,6 +26,11 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
     let env = volume.shard().env();
     match order {
         ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::Reserve => {
+            let stripe = moving.reshape.to().stripe_bytes().0;
+            moving.reserve(volume, ByteCount(stripe * stripes_at_a_time(volume, stripe))).await;
+            Ok(())
+        }
         ReshapeOrder::Close(window) => {
             moving.close(env, &window).await;
             Ok(())
@@ -44,10 +49,16 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
 async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: bool) -> Result<(), IoError> {
     let needed = if is_saved { window.bytes.end() } else { window.bytes.start };
     volume.confine_to(moving.reshape.old_stripes(needed)).await;
-    // A replay would write them again.
-    volume.renew_journal().await?;
+    // A replay would write them again, from wherever the records are; and what hosts flushed is on the drives, by the layout that is left.
+    volume.revoke_records().await?;
+    volume.revoke_promises().await?;
     moving.to.set_live(moving.reshape.new_stripes(window.bytes.end()));
     Ok(())
+}
+
+/// How many stripes of that length are read and written at a time. Hosts get at least half of the memory.
+fn stripes_at_a_time(volume: &Volume, stripe: u64) -> u64 {
+    (AT_A_TIME.min(volume.shard().payload_total().0 / 2) / stripe).max(1)
 }
 
 /// Copies a window, whole stripes of the new layout at a time.
@@ -57,9 +68,12 @@ async fn copy(volume: &Rc<Volume>, moving: &Moving, window: &Window, way: CopyWa
         CopyWay::Move => (volume, &moving.to),
         CopyWay::MoveSaved => (&moving.save, &moving.to),
     };
+    if !moving.has_reserved() {
+        return Err(IoError::new(IoErrorKind::Invalid));
+    }
     let (_from, _to) = (from.enter()?, to.enter()?);
     let stripe = moving.reshape.to().stripe_bytes().0;
-    let at_a_time = (AT_A_TIME / stripe).max(1);
+    let at_a_time = stripes_at_a_time(volume, stripe);
     let mut next = window.stripes.start;
     while next < window.stripes.end {
         let end = (next + at_a_time).min(window.stripes.end);
@@ -85,7 +99,6 @@ async fn copy_stripes(
         false => range,
     };
     let shard = volume.shard();
-    let _payload = shard.reserve_payload(whole.len).await;
     let mut buf = shard.env().pool().take_reserved(whole.len);
     let bytes = whole.intersection(window.bytes);
     let mut behind = buf.split_off(bytes.len);

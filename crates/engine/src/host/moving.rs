@@ -11,7 +11,7 @@
 
 use crate::attachment::ReshapePlace;
 use crate::host::Volume;
-use env::sync::Signal;
+use env::sync::{Signal, Taken};
 use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
 use state::{Reshape, Window};
 use std::cell::{Cell, RefCell};
@@ -30,6 +30,8 @@ pub(crate) struct Moving {
     /// Requests of hosts that are at either side, by number.
     under_way: RefCell<BTreeMap<u64, ByteRange>>,
     requests: Cell<u64>,
+    /// Memory for what is copied, on the shard that copies.
+    reserved: RefCell<Option<Taken>>,
     changed: Signal,
 }
 
@@ -83,6 +85,7 @@ pub(crate) fn begin_reshape(
         closed: Cell::new(ByteRange::from_to(moved.to, end)),
         under_way: RefCell::default(),
         requests: Cell::new(0),
+        reserved: RefCell::default(),
         changed: Signal::default(),
     };
     let moving = Rc::new(moving);
@@ -90,6 +93,19 @@ pub(crate) fn begin_reshape(
 }
 
 impl Moving {
+    /// Takes memory for what is copied until something is opened. Nothing is closed yet: hosts that wait hold memory themselves.
+    pub(crate) async fn reserve(&self, old: &Volume, len: ByteCount) {
+        if self.reserved.borrow().is_none() {
+            let taken = old.shard().reserve_payload(len).await;
+            *self.reserved.borrow_mut() = Some(taken);
+        }
+    }
+
+    /// Whether there is memory for what is copied.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.reserved.borrow().is_some()
+    }
+
     /// Has hosts wait that ask for a window. Done when no request to it is under way.
     pub(crate) async fn close(&self, env: &Env, window: &Window) {
         self.closed.set(window.bytes);
@@ -101,11 +117,13 @@ impl Moving {
     pub(crate) fn open(&self, env: &Env, below: ByteOffset) {
         self.below.set(below);
         self.closed.set(ByteRange::new(below, ByteCount::ZERO));
+        self.reserved.take();
         self.changed.notify(env);
     }
 
     /// The volume goes away: nobody waits any more for what is closed.
     pub(crate) fn give_up(&self, env: &Env) {
+        self.reserved.take();
         self.changed.notify(env);
     }
 
