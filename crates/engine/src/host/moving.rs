@@ -32,6 +32,8 @@ pub(crate) struct Moving {
     requests: Cell<u64>,
     /// Memory for what is copied, on the shard that copies.
     reserved: RefCell<Option<Taken>>,
+    /// Hosts get the volume by the new layout, under its name.
+    is_over: Cell<bool>,
     changed: Signal,
 }
 
@@ -51,11 +53,12 @@ impl Drop for Part<'_> {
     }
 }
 
-/// A volume is served by two layouts from now on.
+/// A volume is served by two layouts from now on, and hosts get to see it. Done when no request is under way any more that was begun
+/// before.
 ///
 /// # Errors
 /// One sentence, if that cannot be.
-pub(crate) fn begin_reshape(
+pub(crate) async fn begin_reshape(
     volume: &Volume,
     place: &ReshapePlace,
     to: &Rc<Volume>,
@@ -70,7 +73,8 @@ pub(crate) fn begin_reshape(
     }
     // A resync that has begun by now would not know.
     let end = moved.to + moved.saved;
-    let live = (volume.live(), to.live());
+    let all = volume.geometry().stripes().0;
+    let live = (volume.live().start..volume.live().end.min(all), to.live());
     if live != (reshape.old_stripes(end), reshape.new_stripes(end)) {
         return Err(format!(
             "'{}' is served with stripes {live:?}, which is not as far as its reshape is",
@@ -86,10 +90,37 @@ pub(crate) fn begin_reshape(
         under_way: RefCell::default(),
         requests: Cell::new(0),
         reserved: RefCell::default(),
+        is_over: Cell::new(false),
         changed: Signal::default(),
     };
     let moving = Rc::new(moving);
-    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))
+    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))?;
+    volume.hide(false);
+    volume.others_left().await;
+    Ok(())
+}
+
+/// All is moved: hosts that come from now on get the volume by the new layout, under its name. Those that are here go on, and are
+/// passed on to it.
+///
+/// # Errors
+/// One sentence, if not all is moved.
+pub(crate) fn end_reshape(volume: &Volume) -> Result<(), String> {
+    let not_over = || format!("'{}' has not come to its new layout", volume.name());
+    let moving = volume.moving().filter(|moving| moving.is_all_moved()).ok_or_else(not_over)?;
+    volume.hide(true);
+    moving.to.rename(&volume.name());
+    moving.to.set_live(0..u64::MAX);
+    moving.to.hide(false);
+    moving.is_over.set(true);
+    Ok(())
+}
+
+impl Volume {
+    /// The volume that hosts get in its place: it has come to another layout.
+    pub(super) fn successor(&self) -> Option<&Rc<Volume>> {
+        self.moving.get().filter(|moving| moving.is_over.get()).map(|moving| &moving.to)
+    }
 }
 
 impl Moving {
@@ -111,6 +142,10 @@ impl Moving {
         self.closed.set(window.bytes);
         let is_quiet = || !self.under_way.borrow().values().any(|range| range.overlaps(window.bytes));
         self.changed.wait_until(env, is_quiet).await;
+    }
+
+    fn is_all_moved(&self) -> bool {
+        self.below.get().0 >= self.reshape.bytes().0 && self.closed.get().is_empty()
     }
 
     /// Nothing is closed any more, and bytes below this are served by the new layout.
@@ -229,7 +264,10 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
 pub(super) async fn flush(old: &Rc<Volume>, moving: &Moving) -> Result<(), IoError> {
     let _user = moving.to.enter()?;
     moving.to.make_durable().await?;
-    old.make_durable().await
+    match moving.is_over.get() {
+        true => Ok(()),
+        false => old.make_durable().await,
+    }
 }
 
 /// See [`Volume::status`].

@@ -41,6 +41,33 @@ fn hosts_that_wait_for_a_window_are_told_when_the_volume_goes_away() {
     assert_eq!(ended.expect("no stall"), Some(false));
 }
 
+/// A window was closed over a write that had begun before the volume was on its way: nobody had counted it.
+#[test]
+fn a_volume_is_on_its_way_when_what_was_begun_before_has_ended() {
+    let scene = scene(WAYS[0], 5);
+    let sim = &mut scene.sim();
+    let (envs, drives) = (scene.envs(sim), [0, 1, 2].map(|slot| common::drive(sim, slot)));
+    sim.run(async move {
+        let bench = Rc::new(scene.attach(envs, Moved::default(), false).await);
+        drives.iter().for_each(|drive| drive.stall_next(1, Duration::from_millis(200)));
+        let written = common::begin(bench.volume(), 0, 7);
+        bench.wait(Duration::from_millis(1)).await;
+        let (begun, told, asking) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)), bench.clone());
+        let tell = told.clone();
+        bench.env.spawn("begin", async move {
+            asking.tell(|done| scene.begin(Moved::default(), done)).await;
+            tell.set(true);
+        });
+        bench.wait(Duration::from_millis(50)).await;
+        let later = common::begin(bench.volume(), 1 << 16, 7);
+        begun.set(told.get());
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!((begun.get(), told.get()), (false, true));
+        assert_eq!((written.get(), later.get()), (Some(true), Some(true)));
+    })
+    .expect("no stall");
+}
+
 /// Hosts hold all the memory there is for what they write, and wait for the window; the copy waited for memory of the same kind, and
 /// neither went on.
 #[test]

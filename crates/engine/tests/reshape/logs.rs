@@ -1,10 +1,10 @@
 //! Records on log devices, of a volume on its way: what they say is about the layout that it leaves.
 
 use crate::common::{Bench, open, write};
-use crate::{SAVE, Scene, TO, VOLUME, WAYS, carry_out, order, scene};
+use crate::{Scene, VOLUME, WAYS, carry_out, scene};
 use engine::{
     Absorb, CacheTerms, CellShare, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, Moved,
-    Mover, ReshapeOrder, ReshapePlace, ShardMessage, Step,
+    Mover, ShardMessage, Step,
 };
 use env::Env;
 use log::{ChangeKind, LogId, Record, counting, scan};
@@ -31,8 +31,7 @@ async fn start(envs: Vec<Env>, scene: &Scene) -> Bench {
     let shares = envs.iter().map(|_| CellShare::unkept(24, false)).collect();
     let bench = Bench::attach_all(envs, attachments, shares).await;
     bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done)).await;
-    let place = ReshapePlace { reshape: scene.reshape(), moved, to: TO, save: SAVE };
-    bench.tell(|done| order(ReshapeOrder::Begin(Box::new(place.clone())), done)).await;
+    bench.tell(|done| scene.begin(moved, done)).await;
     bench
 }
 

@@ -125,6 +125,18 @@ impl Scene {
     }
 
     async fn start(&self, envs: Vec<Env>, moved: Moved, is_after_crash: bool) -> Bench {
+        let bench = self.attach(envs, moved, is_after_crash).await;
+        bench.tell(|done| self.begin(moved, done)).await;
+        bench
+    }
+
+    /// The order that begins it.
+    fn begin(&self, moved: Moved, done: engine::Done) -> ShardMessage {
+        let place = ReshapePlace { reshape: self.reshape(), moved, to: TO, save: SAVE };
+        order(ReshapeOrder::Begin(Box::new(place)), done)
+    }
+
+    async fn attach(&self, envs: Vec<Env>, moved: Moved, is_after_crash: bool) -> Bench {
         let attachments = self.attachments(&envs[0], moved, is_after_crash, &DriveSet::EMPTY).await;
         let cells = if self.is_full { 24 } else { 0 };
         let shares = envs.iter().map(|_| CellShare::unkept(cells, false)).collect();
@@ -132,8 +144,6 @@ impl Scene {
         for sender in &bench.senders {
             assert!(sender.send(ShardMessage::ReadRoom(ByteCount(u64::from(cells) * 4096))).is_ok());
         }
-        let place = ReshapePlace { reshape: self.reshape(), moved, to: TO, save: SAVE };
-        bench.tell(|done| order(ReshapeOrder::Begin(Box::new(place.clone())), done)).await;
         bench
     }
 }
@@ -321,15 +331,16 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
         carry_out(&bench, step, &lives.recorded).await;
         mover.done();
     }
+    // Hosts that are here go on, and are passed on.
+    bench.tell(|done| order(ReshapeOrder::End, done)).await;
+    assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
     bench.wait(Duration::from_millis(2)).await;
     stop.set(true);
     while hosts.iter().any(|ended| !ended.get()) {
         bench.wait(Duration::from_micros(100)).await;
     }
     look(&bench, scene, oracle, false).await;
-    for volume in [VOLUME, TO] {
-        bench.tell(|done| ShardMessage::Drain(volume, done)).await;
-    }
+    bench.tell(|done| ShardMessage::Drain(TO, done)).await;
     lives.is_done.set(true);
 }
 
