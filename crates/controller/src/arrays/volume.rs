@@ -413,6 +413,9 @@ mod tests {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            members: None,
+            reshape: None,
+            part: None,
         };
         Volume::new(label, geometry, 0)
     }
