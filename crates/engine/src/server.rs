@@ -255,6 +255,7 @@ impl Shard {
         };
         match change {
             Change::Drive { .. } | Change::Promoted { .. } => volume.renew_journal_later(),
+            Change::Marked(regions) => volume.note_marked(regions),
             Change::Unsynced(_) => {
                 env.spawn("resync", crate::background::resync(volume.recovery().clone()));
             }

@@ -9,8 +9,9 @@
 
 use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume};
-use env::{Durability, IoError, IoErrorKind};
+use env::{Durability, IoError, IoErrorKind, Slice};
 use state::Window;
+use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -37,6 +38,11 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
         }
         ReshapeOrder::Free { window, is_saved } => free(volume, &moving, &window, is_saved).await,
         ReshapeOrder::Copy(window, way) => copy(volume, &moving, &window, way).await,
+        ReshapeOrder::Widen(stripes) => {
+            moving.to.set_live(0..stripes.end);
+            Ok(())
+        }
+        ReshapeOrder::Fill(stripes) => fill(volume, &moving, stripes).await,
         ReshapeOrder::Open(below) => {
             volume.confine_to(moving.reshape.old_stripes(below)).await;
             moving.open(env, below);
@@ -54,6 +60,22 @@ async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: b
     volume.revoke_promises().await?;
     moving.to.set_live(moving.reshape.new_stripes(window.bytes.end()));
     Ok(())
+}
+
+/// Fills stripes of the new layout with zeroes.
+async fn fill(volume: &Volume, moving: &Moving, stripes: Range<u64>) -> Result<(), IoError> {
+    let to = &moving.to;
+    let _to = to.enter()?;
+    let stripe = moving.reshape.to().stripe_bytes().0;
+    let at_a_time = stripes_at_a_time(volume, stripe);
+    let mut next = stripes.start;
+    while next < stripes.end {
+        let end = (next + at_a_time).min(stripes.end);
+        let range = ByteRange::from_to(ByteOffset(next * stripe), ByteOffset(end * stripe));
+        to.write_entered(range, Slice::zero(range.len), Durability::Cached).await?;
+        next = end;
+    }
+    moving.to.make_durable().await
 }
 
 /// How many stripes of that length are read and written at a time. Hosts get at least half of the memory.
