@@ -96,6 +96,7 @@ actions! {
     DriveForget        "drive-forget"          -          -         yes;
     VolumeCreate       "volume-create"         -          -         yes;
     VolumeSet          "volume-set"            -          -         yes;
+    VolumeReshape      "volume-reshape"        -          -         yes;
     VolumeDelete       "volume-delete"         -          -         yes;
     VolumeForget       "volume-forget"         -          -         yes;
     LogDiscard         "log-discard"           -          -         yes;
@@ -174,6 +175,7 @@ impl Action {
             Command::DriveForget { .. } => Action::DriveForget,
             Command::VolumeCreate(_) => Action::VolumeCreate,
             Command::VolumeSet { .. } => Action::VolumeSet,
+            Command::VolumeReshape(_) => Action::VolumeReshape,
             Command::VolumeDelete { .. } => Action::VolumeDelete,
             Command::VolumeForget { .. } => Action::VolumeForget,
             Command::LogDiscard { .. } => Action::LogDiscard,

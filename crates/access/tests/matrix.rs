@@ -45,7 +45,7 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         named(&["alarm-set"], json!({"to": "silence"})),
         named(&["drive-locate"], json!({"drive": "d", "on": true})),
         named(&volumes, json!({"volume": "v"})),
-        named(&["volume-policy", "foreign-import"], json!({"volume": "v"})),
+        named(&["volume-policy", "volume-reshape", "foreign-import"], json!({"volume": "v"})),
         named(&["volume-set"], json!({"volume": "v", "name": "w"})),
         named(&["volume-create"], json!({"name": "v", "level": "raid5"})),
         named(&["log-add", "foreign-clear"], json!({"drives": ["d"]})),

@@ -16,12 +16,12 @@
 //! | `foreign` | arrays of other controllers | `plan` whether a volume can be imported, `import`, `clear` |
 //! | `ups` | what a UPS says of the power | `protocol` its lines |
 //! | `policy` | what operators wish for an array, for good | `attach` which volumes are disks of this machine |
-//! | `lifecycle` | volumes made, found, started, ended; drives that come and go | `scan` from labels to arrays, `assemble` arrays started and stopped, `candidates` drives that are to be taken, `shape` what a volume is like on them, `create`, `delete`, `change` names and starts by order, `failed` failures that are cleared, `returning` drives back online or replaced, `logs` given and taken back, `repair` of structures, `unfinished_imports` |
-//! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `store` over restarts, `asked` by operators, `begin` by the reconciler, `schedule` and `due`, `patrol` |
-//! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `write_hole` (journals that come and go), `cache` (its memory, and when writes are answered), `reads` (how reads use it), `protection` (what follows from the power), `drive_cache` (the drives' own write caches), `sectors` (those that hosts are told of), `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (which log is in use), `on_log` (journals on its devices), `data_log` (what hosts flushed, on its devices), `discarding` what they or the cache had |
+//! | `lifecycle` | volumes made, found, started, ended; drives that come and go | `scan` from labels to arrays, `assemble` arrays started and stopped, `candidates` drives that are to be taken, `shape` what a volume is like on them, `create`, `grow` (to another layout), `delete`, `change` names and starts by order, `failed` failures that are cleared, `returning` drives back online or replaced, `logs` given and taken back, `repair` of structures, `unfinished_imports` |
+//! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `reshape` a volume moved to another layout, `store` over restarts, `asked` by operators, `begin` by the reconciler, `schedule` and `due`, `patrol` |
+//! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `write_hole` (journals that come and go), `cache` (its memory, and when writes are answered), `reads` (how reads use it), `protection` (what follows from the power), `drive_cache` (the drives' own write caches), `sectors` (those that hosts are told of), `reshape` (volumes on their way to another layout), `shifted` (a part of a drive), `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (which log is in use), `on_log` (journals on its devices), `data_log` (what hosts flushed, on its devices), `discarding` what they or the cache had |
 //! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `kept` files of the state folder, `numbers` that are given once, `seen` arrays that were there once, those that were `deleted`, `made_for` a drive or a document, `undo_log`, `log_labels` of log devices |
 //! | `events` | what happened | `codes` every kind of event, `alarm` that some begin, `channels` of notifications that fail |
-//! | `interface` | what interfaces see: values only | `command`, `caller` (who asks), `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `report` (how all is), `alarm`, `modes` (what write modes mean) |
+//! | `interface` | what interfaces see: values only | `command`, `caller` (who asks), `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `report` (how all is), `reshape` (from one layout to another), `alarm`, `modes` (what write modes mean) |
 //! | `signals` | waiting for what others do | `attention`, `waiting` |
 //!
 //! # What is where
@@ -57,9 +57,10 @@ pub use interface::{
     CoverageInfo, CreateVolume, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState,
     DiskVolume, Disks, DriveInfo, DriveMetrics, DriveNumbers, DriveState, Error, ErrorKind, Event,
     EventCount, Explain, Finding, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found,
-    HealthInfo, HealthReport, HostInfo, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, MetricsInfo,
-    Origin, Policy, Preset, Progress, ProtectionState, Reply, Result, ScheduleInfo, Scheduled, SetPolicy,
-    SetSchedule, SetTask, Settings, Severity, SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind,
-    TaskState, UpsAddress, UpsInfo, VolumeInfo, VolumeMetrics, VolumeState, WellBeing, WorkInfo,
+    HealthInfo, HealthReport, HostInfo, LayoutInfo, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo,
+    MetricsInfo, Origin, Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo, ReshapeVolume,
+    Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Settings, Severity, SpareInfo,
+    SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState, UpsAddress, UpsInfo, VolumeInfo,
+    VolumeMetrics, VolumeState, WellBeing, WorkInfo,
 };
 pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};

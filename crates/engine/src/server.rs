@@ -2,7 +2,7 @@
 
 use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReshapeOrder};
 use crate::background::{Tasks, reshape};
-use crate::host::{Exchange, Job, Then, Volume, begin_reshape};
+use crate::host::{Exchange, Job, Then, Volume, begin_reshape, end_reshape};
 use crate::members::when_quiet;
 use crate::messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
@@ -255,6 +255,7 @@ impl Shard {
         };
         match change {
             Change::Drive { .. } | Change::Promoted { .. } => volume.renew_journal_later(),
+            Change::Marked(regions) => volume.note_marked(regions),
             Change::Unsynced(_) => {
                 env.spawn("resync", crate::background::resync(volume.recovery().clone()));
             }
@@ -349,12 +350,31 @@ impl Shard {
     }
 
     fn reshape(&self, id: VolumeId, order: ReshapeOrder, done: Done) {
-        if let ReshapeOrder::Begin(place) = &order {
-            let begun = self.volume_or(id).and_then(|volume| {
-                let (to, save) = (self.volume_or(place.to)?, self.volume_or(place.save)?);
-                begin_reshape(&volume, place, &to, &save)
-            });
-            return answer_control(&done, begun);
+        match order {
+            ReshapeOrder::Begin(place) => {
+                let three = self
+                    .volume_or(id)
+                    .and_then(|volume| Ok((volume, self.volume_or(place.to)?, self.volume_or(place.save)?)));
+                let (volume, to, save) = match three {
+                    Ok(three) => three,
+                    Err(why) => return answer_control(&done, Err(why)),
+                };
+                self.env().spawn("begin a reshape", async move {
+                    answer_control(&done, begin_reshape(&volume, &place, &to, &save).await);
+                });
+                return;
+            }
+            ReshapeOrder::End => {
+                let ended = self.volume_or(id).and_then(|volume| {
+                    end_reshape(&volume)?;
+                    self.inner.volumes.borrow_mut().remove(&id);
+                    volume.close_cache();
+                    volume.close_reads();
+                    Ok(())
+                });
+                return answer_control(&done, ended);
+            }
+            _ => {}
         }
         let work = async move |volume: Rc<Volume>| reshape(&volume, order).await;
         self.env().spawn("reshape", self.clone().answer_with(id, done, work));

@@ -335,7 +335,8 @@ impl Label {
 
     /// Its volumes' names, for sentences.
     pub fn names(&self) -> String {
-        let names: Vec<String> = self.volume.iter().map(|volume| format!("'{}'", volume.name)).collect();
+        let whole = self.volume.iter().filter(|volume| !volume.is_part());
+        let names: Vec<String> = whole.map(|volume| format!("'{}'", volume.name)).collect();
         match names.len() {
             0..=3 => names.join(", "),
             more => format!("{}, {} and {} more volumes", names[0], names[1], more - 2),
@@ -359,7 +360,8 @@ impl Label {
 
     /// Bytes used of every member, from its first byte on.
     pub fn used_bytes(&self) -> u64 {
-        self.volume.iter().map(VolumeLabel::data_end_bytes).max().unwrap_or(0)
+        let volumes = self.volume.iter().filter(|volume| !volume.saves());
+        volumes.map(VolumeLabel::data_end_bytes).max().unwrap_or(0)
     }
 
     /// Whether a drive of that size has room for all of it.
@@ -390,6 +392,7 @@ impl Label {
         }
         self.volume.iter().try_for_each(|volume| volume.check(self.member.len()))?;
         self.check_places()?;
+        self.check_reshapes()?;
         self.check_members()?;
         self.check_policy()?;
         if self.generation == 0 || self.generation >= u64::MAX / 2 {
@@ -410,19 +413,20 @@ impl Label {
             keys.sort_unstable();
             keys.windows(2).all(|pair| pair[0].1 <= pair[1].0)
         };
-        let bytes = self.volume.iter().map(|volume| (volume.data_start_bytes, volume.data_end_bytes()));
+        // What lies by the new layout of a volume on its way lies where the volume lies.
+        let whole = || self.volume.iter().filter(|volume| !volume.is_part());
+        let bytes = whole().map(|volume| (volume.data_start_bytes, volume.data_end_bytes()));
         if !distinct(bytes.collect()) {
             return Err(contradiction("the label lets two volumes lie on the same bytes"));
         }
-        if self.volume.iter().any(|volume| volume.data_start_bytes < self.tail.data_start().0) {
+        if whole().any(|volume| volume.data_start_bytes < self.tail.data_start().0) {
             return Err(contradiction("the label lets a volume lie where its drives have their tails"));
         }
         let regions = |volume: &VolumeLabel| (u64::from(volume.first_region), u64::from(volume.end_region()));
         if !distinct(self.volume.iter().map(regions).collect()) {
             return Err(contradiction("the label gives two volumes the same regions"));
         }
-        let journals = self.volume.iter().filter_map(|volume| volume.journal.as_ref());
-        if !distinct(journals.map(|journal| (journal.start_bytes, journal.end_bytes())).collect()) {
+        if !distinct(self.volume.iter().flat_map(VolumeLabel::in_journals).collect()) {
             return Err(contradiction("the label gives two volumes the same journal"));
         }
         let mut names: Vec<&str> = self.volume.iter().map(|volume| volume.name.as_str()).collect();

@@ -6,7 +6,7 @@
 //! | member, replacement | a physical disk record; the reference is made of the drive's UUID |
 //! | its state | online; failed, or missing; rebuilding while written regions are stale; a replacement is in transition |
 //! | volume | a virtual disk record and, on its drives, configuration records |
-//! | volume that DDF has no words for | a vendor's configuration record, which keeps its place |
+//! | volume that DDF has no words for, or on its way to another layout | a vendor's configuration record, which keeps its place |
 //! | not clean, or a member is stale where nobody has written | not consistent: to be resynced |
 //! | hot spare | a group of its own, with a spare assignment record |
 
@@ -153,8 +153,15 @@ fn group_of(label: &Label) -> Result<Group> {
     let disks = disks_of(label);
     let references: BTreeMap<Guid, DiskRef> = disks.iter().map(|disk| (disk.guid, disk.reference)).collect();
     let mut volumes = Vec::new();
-    for (number, volume) in label.volume.iter().enumerate() {
-        volumes.push(volume_of(label, number as u16, volume, &references)?);
+    let (mut number, mut others) = (0, Vec::new());
+    for volume in label.volume.iter().filter(|volume| !volume.is_part()) {
+        // DDF has no words for two layouts at a time: others read nothing of it before it has one again.
+        if volume.reshape.is_some() {
+            others.push((guid(volume.uuid), format!("{} {}", volume.level.name(), volume.name)));
+            continue;
+        }
+        number += 1;
+        volumes.push(volume_of(label, number - 1, volume, &references)?);
     }
     Ok(Group {
         guid: guid(label.array),
@@ -163,7 +170,7 @@ fn group_of(label: &Label) -> Result<Group> {
         controller: controller(guid(label.array)),
         disks,
         volumes,
-        others: Vec::new(),
+        others,
         spares: BTreeMap::new(),
     })
 }

@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::intent::MAX_REGIONS;
 use crate::modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
+use crate::reshape::{PartLabel, ReshapeLabel, members_of};
 use crate::runs::Runs;
 use crate::tail::{BLOCK, Tail};
 use crate::uuid::Uuid;
@@ -253,6 +254,15 @@ pub struct VolumeLabel {
     /// Blocks whose content is lost.
     #[serde(default, alias = "bad", skip_serializing_if = "Vec::is_empty")]
     pub punctured: Vec<Punctured>,
+    /// On how many of the members it is, from the first one on, if not on all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<u16>,
+    /// Its way to another layout, if it is on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reshape: Option<ReshapeLabel>,
+    /// The volume on its way that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartLabel>,
 }
 
 /// Whether a text can be the name of a volume.
@@ -274,6 +284,7 @@ impl VolumeLabel {
     pub fn geometry(&self, members: usize) -> Result<Geometry> {
         let wrong = |sentence: String| contradiction(format!("the label describes no volume: {sentence}"));
         let strip = StripSize::new(ByteCount(self.strip_bytes)).map_err(|error| wrong(error.to_string()))?;
+        let members = members_of(self, members)?;
         let drives = u16::try_from(members).map_err(|_| wrong(format!("it has {members} members")))?;
         let shape = Shape {
             level: self.level,
@@ -319,7 +330,9 @@ impl VolumeLabel {
 
     /// Whether it can be served, as to redundancy, without these of its members.
     pub fn survives(&self, members: usize, out: &DriveSet) -> bool {
-        self.geometry(members).is_ok_and(|geometry| geometry.survives_set(&self.does_without(out)))
+        self.geometry(members).is_ok_and(|geometry| {
+            geometry.survives_set(&self.does_without(out).intersection(&DriveSet::first(geometry.drives())))
+        })
     }
 
     /// Looks whether everything it says can be.
@@ -328,7 +341,7 @@ impl VolumeLabel {
     /// Says what cannot.
     pub(crate) fn check(&self, members: usize) -> Result<()> {
         let name = &self.name;
-        if !is_volume_name(name) {
+        if !is_volume_name(name) && !self.is_part() {
             return Err(contradiction(format!("the label names a volume {name:?}, which is no name")));
         }
         let geometry = self.geometry(members)?;

@@ -2,9 +2,9 @@
 
 use ondisk::ddf::Extras;
 use ondisk::{
-    Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, Phase, Policy, Punctured,
-    Relocated, Replacement, Runs, SpareLabel, SpareScope, StandIn, Tail, TailPlace, Uuid, VERSION,
-    VolumeLabel, WriteHole, spare_text_of, text_of,
+    Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, PartLabel, Phase, Policy,
+    Punctured, Relocated, Replacement, ReshapeLabel, Runs, SpareLabel, SpareScope, StandIn, Tail, TailPlace,
+    Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of, text_of,
 };
 use proptest::prelude::*;
 use units::{ByteCount, SectorSize};
@@ -54,6 +54,9 @@ fn volume() -> VolumeLabel {
         kept: None,
         data_log: None,
         punctured: Vec::new(),
+        members: None,
+        reshape: None,
+        part: None,
     }
 }
 
@@ -421,4 +424,81 @@ proptest! {
         label.member[0].name = path;
         prop_assert_eq!(again(&label), label);
     }
+}
+
+/// A RAID 5 of three of four drives, on its way to all four.
+fn on_its_way() -> Label {
+    let mut label = label();
+    label.member[2] = Member::online(uuid(2), "/drives/2", ON, 1);
+    label.member.push(Member::online(uuid(3), "/drives/3", ON, 1));
+    let old = VolumeLabel { members: Some(3), ..volume() };
+    let part = |last: u8, saves: bool| VolumeLabel {
+        uuid: uuid(last),
+        name: format!("data+{last}"),
+        first_region: u32::from(last),
+        regions: 1,
+        journal: None,
+        part: Some(PartLabel { of: old.uuid, saves }),
+        ..volume()
+    };
+    let save = VolumeLabel {
+        data_start_bytes: 10 << 20,
+        member_bytes: 1 << 20,
+        capacity_bytes: 2 << 20,
+        ..part(21, true)
+    };
+    let reshape = ReshapeLabel {
+        to: uuid(20),
+        save: uuid(21),
+        begun: true,
+        moved_bytes: 1 << 19,
+        saved_bytes: 1 << 17,
+    };
+    label.volume = vec![VolumeLabel { reshape: Some(reshape), ..old.clone() }, part(20, false), save];
+    label
+}
+
+#[test]
+fn a_volume_on_its_way_comes_back_as_it_was_written() {
+    let label = on_its_way();
+    assert_eq!(label.check(), Ok(()));
+    let text = text_of(&label).expect("it fits");
+    let again = ondisk::read(&extras(&text), label.drive).expect("it can be read");
+    assert_eq!(again.label(), Some(&label));
+    // Others find its place taken, and no volume.
+    let size = ByteCount(64 << 20);
+    let site = Tail::of(size).and_then(|tail| tail.site(SectorSize::B512)).expect("a tail");
+    let told =
+        ondisk::Telling::of(&label).and_then(|telling| telling.told(&site, uuid(1))).expect("it can be told");
+    assert_eq!(told.structure.volumes.iter().flatten().count(), 0);
+    assert_eq!(told.structure.parts().count(), 0);
+    assert_eq!(label.names(), "'data'", "parts are nobody's business");
+    assert_eq!(label.used_bytes(), 1 << 20, "what is saved lies with the journals");
+    assert!(label.volume[0].survives(4, &ondisk::slots([2, 3])), "it is not on that drive");
+}
+
+/// One thing about a volume on its way that cannot be.
+type Wrong = (&'static str, fn(&mut Label));
+
+#[test]
+fn a_volume_on_its_way_that_cannot_be_is_refused() {
+    let wrong: [Wrong; 8] = [
+        ("no part", |label| drop(label.volume.pop())),
+        ("parts of nothing", |label| label.volume[0].reshape = None),
+        ("more than there is", |label| reshape(label).moved_bytes = 2 << 20),
+        ("the other part", |label| reshape(label).to = uuid(21)),
+        ("in a journal", |label| label.volume[2].data_start_bytes = 2 << 20),
+        ("beyond the journals", |label| label.volume[2].data_start_bytes = Tail::JOURNALS.0),
+        ("somewhere else", |label| label.volume[1].data_start_bytes = 4096),
+        ("on more drives", |label| label.volume[0].members = Some(5)),
+    ];
+    for (what, make) in wrong {
+        let mut label = on_its_way();
+        make(&mut label);
+        assert!(label.check().is_err(), "{what}");
+    }
+}
+
+fn reshape(label: &mut Label) -> &mut ReshapeLabel {
+    label.volume[0].reshape.as_mut().expect("on its way")
 }

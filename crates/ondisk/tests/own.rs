@@ -55,6 +55,9 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         kept: None,
         data_log: None,
         punctured: Vec::new(),
+        members: None,
+        reshape: None,
+        part: None,
     }
 }
 

@@ -48,6 +48,9 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         kept: None,
         data_log: None,
         punctured: Vec::new(),
+        members: None,
+        reshape: None,
+        part: None,
     }
 }
 

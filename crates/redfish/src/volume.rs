@@ -87,6 +87,7 @@ fn operation(kind: TaskKind) -> &'static str {
         TaskKind::Rebuild | TaskKind::Relocate => "Rebuild",
         TaskKind::Copyback | TaskKind::Replace | TaskKind::Restore => "Rebuild",
         TaskKind::Init => "Initialize",
+        TaskKind::Reshape => "ChangeRAIDType",
         TaskKind::Resync | TaskKind::Check | TaskKind::Repair | TaskKind::Patrol => "CheckConsistency",
     }
 }

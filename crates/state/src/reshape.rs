@@ -149,6 +149,11 @@ impl Reshape {
         self.bytes
     }
 
+    /// What is moved at a time, at most, where nothing has to be saved.
+    pub fn most_bytes(&self) -> ByteCount {
+        ByteCount(Row::of(&self.to).data * self.most_rows)
+    }
+
     /// Where on each drive the first old row begins that has bytes from `at` on.
     fn live_from(&self, at: u64) -> u64 {
         let old = Row::of(&self.from);

@@ -19,6 +19,11 @@ pub(super) const LABEL: &[&str] = &[
     "0..4294967295",
     "\"online\"",
     "confirmed = 0\n",
+    "[array.volume.reshape]\n",
+    "[array.volume.part]\n",
+    "moved_bytes = ",
+    "begun = true\n",
+    "members = 2\n",
 ];
 pub(super) const LOG_DEVICE: &[&str] = &[
     "[[devices]]\n",

@@ -65,6 +65,7 @@ fn activity(metrics: &MetricsInfo, volume: &VolumeMetrics) -> &'static str {
             | TaskKind::Replace
             | TaskKind::Relocate
             | TaskKind::Restore => return "recovering",
+            TaskKind::Reshape => return "reshape",
             TaskKind::Resync => state = "resync",
             TaskKind::Check | TaskKind::Repair if state == "active" => state = "check",
             TaskKind::Check | TaskKind::Repair | TaskKind::Patrol | TaskKind::Init => {}

@@ -394,7 +394,10 @@ impl Array {
 
     /// Whether a volume can go on, and lose nothing, without the members in `out`.
     pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
-        volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
+        let can_go_on = |volume: &Volume| {
+            volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
+        };
+        can_go_on(volume) && self.together_with(volume).iter().all(|part| can_go_on(part))
     }
 
     /// As its drives told when they were looked at: slots that cannot be used.
@@ -411,7 +414,8 @@ impl Array {
             return Readiness::Offline;
         }
         let out = self.not_current().union(&self.out());
-        readiness(&self.label.borrow(), &volume.label(), &out)
+        let ready = |volume: &Volume| readiness(&self.label.borrow(), &volume.label(), &out);
+        self.together_with(volume).iter().map(|part| ready(part)).fold(ready(volume), Readiness::max)
     }
 
     /// Which drives the shards may use for a volume. A drive that was lost is among them: nothing that skipped it

@@ -235,6 +235,7 @@ impl Arrays {
         }
         let wished = match label.write_mode {
             WriteMode::WriteThrough => Ok(None),
+            _ if !array.together_with(volume).is_empty() => Err(super::reshape::MOVES.to_owned()),
             mode => self.give_place(array, volume).await.map(|place| Some((mode, place))),
         };
         let (place, found) = match &*self.memory.borrow() {
@@ -246,14 +247,13 @@ impl Arrays {
         };
         let absorb = match &wished {
             Ok(Some((mode, _))) => absorb_of(*mode),
-            // What it was answered from may have something still.
-            _ if is_named => Absorb::NoMore,
+            _ if is_named => Absorb::NoMore, // What it was answered from may have something still.
             _ => Absorb::Nothing,
         };
-        let mode = wished.as_ref().ok().and_then(|wished| *wished).map(|(mode, _)| mode);
-        self.note_mode(volume, mode.unwrap_or_default(), wished.err());
-        let gauge = volume.gauge(self.shards.len());
-        Ok((CacheTerms { index: place, absorb, found, gauge: Some(gauge), marks: Marks::default() }, on_log))
+        let mode = wished.as_ref().ok().and_then(|of| *of).map_or(WriteMode::default(), |(mode, _)| mode);
+        self.note_mode(volume, mode, wished.err());
+        let gauge = Some(volume.gauge(self.shards.len()));
+        Ok((CacheTerms { index: place, absorb, found, gauge, marks: Marks::default() }, on_log))
     }
 
     /// Whether the label names this memory, so that what is in it counts.

@@ -8,7 +8,7 @@ use units::{ByteCount, StripSize};
 const ALIGNMENT: ByteCount = ByteCount::MIB;
 
 /// What lies between those that are taken, up to `end`, ascending.
-pub(super) fn gaps(mut taken: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
+pub(crate) fn gaps(mut taken: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
     taken.sort_unstable_by_key(|range| range.start);
     let mut gaps = Vec::new();
     let mut from = 0;

@@ -63,7 +63,7 @@ impl Arrays {
         let arrays = self.all();
         let with_array = |array: &Rc<Array>| {
             let array = array.clone();
-            array.volumes().into_iter().map(move |volume| (array.clone(), volume))
+            array.known_volumes().into_iter().map(move |volume| (array.clone(), volume))
         };
         let all: Vec<(Rc<Array>, Rc<Volume>)> = arrays.iter().flat_map(with_array).collect();
         let mut named: Vec<&(Rc<Array>, Rc<Volume>)> =

@@ -48,8 +48,8 @@ const AT_A_TIME: usize = 64;
 /// A place for the journal of another volume that has so much of a member: half of the longest room that is left, so that others
 /// find some too.
 fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
-    let taken = beside.map(|label| label.volume.iter().filter_map(|volume| volume.journal.as_ref()));
-    let taken = taken.map(|taken| taken.map(|journal| journal.start_bytes..journal.end_bytes()).collect());
+    let taken = beside.map(|label| label.volume.iter().flat_map(VolumeLabel::in_journals));
+    let taken = taken.map(|taken| taken.map(|(start, end)| start..end).collect());
     let gaps = extents::gaps(taken.unwrap_or_default(), Tail::JOURNALS.0);
     let gap = extents::longest(&gaps)?;
     let most = LONGEST.min(member.max(OF_SMALL_VOLUMES));

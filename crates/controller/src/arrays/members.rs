@@ -161,7 +161,7 @@ impl Arrays {
         stale: &RegionSet,
     ) {
         let source = drive.access().map(|access| access.source);
-        for volume in array.served() {
+        for volume in array.served().into_iter().filter(|volume| volume.is_on(slot)) {
             let Some(id) = volume.id() else { continue };
             let change = Change::Drive {
                 slot: DriveIndex(slot as u16),

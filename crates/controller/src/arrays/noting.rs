@@ -203,6 +203,9 @@ mod tests {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            members: None,
+            reshape: None,
+            part: None,
         }
     }
 

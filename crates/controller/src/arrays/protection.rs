@@ -78,7 +78,8 @@ impl Arrays {
     async fn follow_power(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         let _starting = array.starting_turn().await;
         let mode = volume.label().write_mode;
-        if mode == WriteMode::WriteThrough || !volume.is_served() || volume.restores.get() {
+        let has_none = mode == WriteMode::WriteThrough || !array.together_with(volume).is_empty();
+        if has_none || !volume.is_served() || volume.restores.get() {
             return;
         }
         let now = volume.mode_in_effect();

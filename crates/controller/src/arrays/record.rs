@@ -306,7 +306,7 @@ impl Arrays {
             let (name, volumes) = (self.member_name(array, slot), array.names());
             let text = format!(
                 "drive {name} failed ({what}) and {volumes} cannot do without it: {volumes} {} offline; reconnect the drive and run 'softroc volume start {}'",
-                if array.volumes().len() == 1 { "is" } else { "are" },
+                if array.known_volumes().len() == 1 { "is" } else { "are" },
                 array.name()
             );
             array.lost.borrow_mut().insert(slot, text.clone());

@@ -5,8 +5,10 @@ use crate::arrays::array::{Array, Running};
 use crate::arrays::data_log::FoundOnLog;
 use crate::arrays::sectors;
 use crate::arrays::shards::answers;
+use crate::arrays::shifted::ShiftedSource;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::access::Access;
 use engine::{
     Attachment, CacheTerms, Change, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Regions,
     ShardMessage, VolumeId, VolumeSpec, VolumeState,
@@ -35,7 +37,7 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
     }
     state.apply(&Change::Unsynced(volume.own_regions(&array.unsynced_regions())));
     state = state.with_unwritten(&volume.own_regions(&array.unwritten(volume)));
-    for (index, member) in of_array.member.iter().enumerate() {
+    for (index, member) in of_array.member.iter().enumerate().filter(|(slot, _)| volume.is_on(*slot)) {
         let slot = DriveIndex(index as u16);
         state = state.with_stale(slot, &volume.own_regions(&array.missed(index)));
         if member.replacement.is_some() {
@@ -50,6 +52,21 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
         state.apply(&Change::Moved { slot, regions, to_spare: true });
     }
     state.with_forced(volume.forced())
+}
+
+fn label_is_part(volume: &Volume) -> bool {
+    volume.label().is_part()
+}
+
+/// The way to what a volume has of a drive.
+fn place_on(label: &VolumeLabel, access: Access) -> Option<Arc<dyn DriveSource>> {
+    match label.saves() {
+        false => Some(access.source),
+        true => {
+            let room = access.tail()?.journals();
+            Some(Arc::new(ShiftedSource::new(access.source, ByteCount(room.start.0))))
+        }
+    }
 }
 
 impl Arrays {
@@ -81,20 +98,24 @@ impl Arrays {
             policy: fault_policy(&of_array.policy),
         };
         let in_use = array.in_use();
-        let members = 0..of_array.member.len();
+        let members = (0..of_array.member.len()).filter(|slot| volume.is_on(*slot));
+        let place = |access: Access| place_on(&label, access);
         let source = |slot: usize| -> Option<Arc<dyn DriveSource>> {
             let access = array.drive(slot).and_then(|drive| drive.access());
-            access.filter(|_| in_use.contains(&slot)).map(|access| access.source)
+            access.filter(|_| in_use.contains(&slot)).and_then(place)
         };
         let places = array.places();
         let replacement = |slot: usize| -> Option<Arc<dyn DriveSource>> {
             of_array.member[slot].replacement.as_ref()?;
-            places.get(slot)?.replacement.as_ref()?.access().map(|access| access.source)
+            places.get(slot)?.replacement.as_ref()?.access().and_then(place)
         };
+        let live = array.live_of(volume);
         Ok(Attachment {
             replacements: members.clone().map(replacement).collect(),
             journal: volume.journal_place(self.shards.len(), of_array.tail),
-            hidden: volume.is_hidden(),
+            // One on its way is shown when it is served by both layouts.
+            hidden: volume.is_hidden() || live.is_some(),
+            live: live.unwrap_or(0..u64::MAX),
             cache,
             reads: self.read_terms(volume),
             told: sectors::told(array, volume),
@@ -110,13 +131,16 @@ impl Arrays {
     /// # Errors
     /// When a shard cannot serve it; then none does.
     pub(crate) async fn attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        let attached = self.try_attach(array, volume).await;
+        let attached = match volume.is_on_its_way() {
+            true => Box::pin(self.attach_on_its_way(array, volume)).await,
+            false => self.try_attach(array, volume).await,
+        };
         *volume.refusal.borrow_mut() = attached.as_ref().err().map(|error| error.message.clone());
         array.state(volume, self.env.unix_time());
         attached
     }
 
-    async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(super) async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         self.check_returned(array, volume).await.map_err(|error| {
             Error::new(error.kind, format!("'{}' cannot be served: {}", volume.name(), error.message))
         })?;
@@ -127,12 +151,12 @@ impl Arrays {
         self.set_drive_caches(array).await;
         let cache = self.cache_terms(array, volume).await?;
         let id = self.new_volume_id();
-        volume.hide((self.hides)(volume.uuid));
+        volume.hide((self.hides)(volume.uuid) || label_is_part(volume));
         let attachment = self.attachment(array, volume, id, cache)?;
         volume.set_served(Some(id));
         let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         if let Err(why) = told {
-            self.withdraw(array, volume).await;
+            self.withdraw_one(array, volume).await;
             let sentence = format!("'{}' cannot be served: {why}", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
@@ -159,15 +183,28 @@ impl Arrays {
     /// When a shard cannot serve it; then none does.
     pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _turn = array.starting.take(1).await;
-        if volume.is_hidden() == (self.hides)(volume.uuid) || !volume.is_served() {
+        // A part of a volume on its way is never seen, whatever task about it has ended.
+        let is_right = volume.is_hidden() == (self.hides)(volume.uuid) || label_is_part(volume);
+        if is_right || !volume.is_served() {
             return Ok(());
         }
         self.withdraw(array, volume).await;
         self.attach(array, volume).await
     }
 
-    /// Takes a volume from all shards, once what is under way is done.
+    /// Takes a volume from all shards, once what is under way is done; with those that stand and fall with it.
     pub(crate) async fn withdraw(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) {
+        let others = array.together_with(volume);
+        if others.is_empty() {
+            return self.withdraw_one(array, volume).await;
+        }
+        for volume in others {
+            self.withdraw_one(array, &volume).await;
+        }
+    }
+
+    /// Takes that volume alone.
+    pub(super) async fn withdraw_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) {
         let Some(id) = volume.id() else { return };
         // With the attachment goes what knows of operations that timed out: the drives are to know of them.
         let (draining, asked) = self.drain_seats(array);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 /// The names of an array's volumes.
 pub(crate) fn volume_names(array: &Array) -> Vec<String> {
-    array.volumes().iter().map(|volume| volume.name()).collect()
+    array.known_volumes().iter().map(|volume| volume.name()).collect()
 }
 
 impl Arrays {

@@ -172,7 +172,7 @@ impl Arrays {
 
     /// A drive was taken in: volumes that waited for it are started, and what it missed is rebuilt.
     pub(crate) async fn go_on_with(self: &Rc<Self>, array: &Rc<Array>) {
-        for volume in array.volumes() {
+        for volume in array.known_volumes() {
             if volume.is_served() {
                 self.attention.look_after();
             } else if let Err(error) = self.start_one(array, &volume, StartOrder::NONE).await {

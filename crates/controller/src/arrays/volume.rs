@@ -221,16 +221,31 @@ impl Volume {
         self.swaps.borrow().get(&slot).copied().unwrap_or_default()
     }
 
+    /// Those of its array's members that it lies on.
+    fn own_drives(&self, members: &DriveSet) -> DriveSet {
+        members.intersection(&DriveSet::first(self.geometry.drives()))
+    }
+
+    /// Whether it lies on a member of its array.
+    pub(crate) fn is_on(&self, slot: usize) -> bool {
+        slot < self.geometry.drives().as_usize()
+    }
+
+    /// Whether it is on its way to another layout.
+    pub(crate) fn is_on_its_way(&self) -> bool {
+        self.label.borrow().reshape.as_ref().is_some_and(|reshape| reshape.begun)
+    }
+
     /// Whether it goes on, as to redundancy, without these of its members.
     pub(super) fn survives(&self, out: &DriveSet) -> bool {
-        self.geometry.survives_set(&self.label.borrow().does_without(out))
+        self.geometry.survives_set(&self.own_drives(&self.label.borrow().does_without(out)))
     }
 
     /// How many more drives it survives losing without those in `out`: whichever they are, and when they are the
     /// luckiest ones. `None` where it does not even survive these.
     pub(crate) fn survives_more(&self, out: &DriveSet) -> Option<(u16, u16)> {
         let geometry = &self.geometry;
-        let gone = self.label.borrow().does_without(out);
+        let gone = self.own_drives(&self.label.borrow().does_without(out));
         if !geometry.survives_set(&gone) {
             return None;
         }
@@ -413,6 +428,9 @@ mod tests {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            members: None,
+            reshape: None,
+            part: None,
         };
         Volume::new(label, geometry, 0)
     }

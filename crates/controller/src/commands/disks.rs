@@ -102,7 +102,7 @@ impl Commands {
         let all = self.arrays.all();
         let of_array = |array: &Rc<Array>| {
             let array = array.clone();
-            array.volumes().into_iter().map(move |volume| (array.clone(), volume))
+            array.known_volumes().into_iter().map(move |volume| (array.clone(), volume))
         };
         let volumes = all.iter().flat_map(of_array).filter(|(_, volume)| !volume.is_hidden());
         volumes.filter_map(|(array, volume)| self.disk_volume(&array, &volume)).collect()

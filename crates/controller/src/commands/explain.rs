@@ -1,6 +1,5 @@
 //! `explain`: the plan of a request, by parameters or on a live volume in its present health.
 
-use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::commands::explain_cache::explain_cache;
@@ -37,9 +36,11 @@ impl Commands {
         let (regions, state, terms, cached) = match &request.volume {
             Some(volume) => {
                 let (array, volume) = self.arrays.find_volume(volume)?;
+                // On the way to another layout: by the one that the first byte lies by.
+                let (volume, state) = self.arrays.side_of(&array, &volume, request.offset_bytes);
                 let regions = Regions::of(&engine::served(&volume.geometry));
                 let terms = self.arrays.journal_terms(&array, &volume);
-                (regions, volume_state(&array, &volume), terms, when_answered(&volume, kind))
+                (regions, state, terms, when_answered(&volume, kind))
             }
             None => {
                 let regions = Regions::of(&parameters(request)?);

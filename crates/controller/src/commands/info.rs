@@ -24,7 +24,7 @@ impl Commands {
         let arrays = self.arrays.all();
         let states: Vec<VolumeState> = arrays
             .iter()
-            .flat_map(|array| array.volumes().into_iter().map(|volume| array.current_state(&volume)))
+            .flat_map(|array| array.known_volumes().into_iter().map(|volume| array.current_state(&volume)))
             .collect();
         let count = |state| states.iter().filter(|other| **other == state).count() as u32;
         ControllerInfo {
@@ -113,7 +113,7 @@ impl Commands {
             return self.with_revision(DriveInfo {
                 state: DriveState::Filling,
                 reason: Some(format!("it is being filled to replace drive {name}")),
-                volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
+                volumes: array.known_volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
                 stale_regions: self.arrays.replacement_stale(&array, slot).len(),
                 ..info
@@ -197,7 +197,7 @@ impl Commands {
         let arrays = self.arrays.all();
         let of_array = |array: &Rc<Array>| {
             let array = array.clone();
-            array.volumes().into_iter().map(move |volume| self.volume_info(&array, &volume))
+            array.known_volumes().into_iter().map(move |volume| self.volume_info(&array, &volume))
         };
         let mut infos: Vec<VolumeInfo> = arrays.iter().flat_map(of_array).collect();
         infos.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
@@ -256,10 +256,11 @@ impl Commands {
             data_start_bytes: label.data_start_bytes,
             member_bytes: label.member_bytes,
             array: array.uuid.to_string(),
-            array_volumes: of_array.volume.iter().map(|volume| volume.name.clone()).collect(),
+            array_volumes: array.known_volumes().iter().map(|volume| volume.name()).collect(),
             array_free_bytes: free_bytes(&of_array, &drives),
             may_lose,
             may_lose_at_most,
+            reshape: crate::lifecycle::info_on_its_way(array, volume).map(Box::new),
             lost_bytes: lost.map(|run| run[1] - run[0]).sum(),
             drives,
             resync: progress(array, volume),

@@ -31,7 +31,7 @@ impl Commands {
         let arrays = self.arrays.all();
         let of_array = |array: &Rc<Array>| {
             let array = array.clone();
-            array.volumes().into_iter().map(move |volume| self.metrics_of(&array, &volume))
+            array.known_volumes().into_iter().map(move |volume| self.metrics_of(&array, &volume))
         };
         let mut volumes: Vec<VolumeMetrics> = arrays.iter().flat_map(of_array).collect();
         volumes.sort_by(|a, b| (&a.volume.name, &a.volume.uuid).cmp(&(&b.volume.name, &b.volume.uuid)));

@@ -17,6 +17,7 @@ mod handle;
 mod info;
 mod metrics;
 mod numbering;
+mod on_its_way;
 mod queue;
 mod report;
 mod revisions;

@@ -14,8 +14,11 @@ impl Commands {
     pub(super) async fn number(&self) {
         let mut arrays: Vec<(u64, Uuid, Vec<Uuid>)> = Vec::new();
         for array in self.arrays.all() {
-            let mut volumes: Vec<(u64, Uuid)> =
-                array.volumes().iter().map(|volume| (volume.label().created_unix_s, volume.uuid)).collect();
+            let mut volumes: Vec<(u64, Uuid)> = array
+                .known_volumes()
+                .iter()
+                .map(|volume| (volume.label().created_unix_s, volume.uuid))
+                .collect();
             volumes.sort_unstable();
             let created = volumes.first().map_or(u64::MAX, |(created, _)| *created);
             arrays.push((created, array.uuid, volumes.into_iter().map(|(_, uuid)| uuid).collect()));

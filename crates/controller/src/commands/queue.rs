@@ -5,7 +5,7 @@ use super::{COMMANDS_WAITING, Commands};
 use crate::arrays::array::Array;
 use crate::commands::handle::{Answer, Asked, Occurrence, Request};
 use crate::events::EventCode;
-use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result, SetPolicy};
+use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy};
 use crate::lifecycle::{OfDrive, OfVolume};
 use env::mailbox;
 use std::rc::Rc;
@@ -111,6 +111,7 @@ impl Commands {
             | Command::VolumeStart { .. }
             | Command::VolumePolicy(_)
             | Command::VolumeFlush { .. }
+            | Command::VolumeReshape(_)
             | Command::DriveLocate { .. }
             | Command::VolumeAttach { .. }
             | Command::VolumeDetach { .. }
@@ -151,18 +152,15 @@ impl Commands {
     }
 
     async fn change(self: &Rc<Self>, command: Command) -> Result<Reply> {
+        self.check_on_its_way(&command)?;
         match command {
             Command::DriveAdd { drive, size_bytes } => {
                 let (drive, notes) = self.lifecycle.add_drive(&drive, size_bytes).await?;
                 self.number().await;
                 Ok(self.drive_reply(&drive, notes))
             }
-            Command::DriveFail { drive } => {
-                self.drive_changed(self.lifecycle.take_out(&drive, ondisk::Cause::Operator).await).await
-            }
-            Command::DriveOffline { drive } => {
-                self.drive_changed(self.lifecycle.take_out(&drive, ondisk::Cause::Offline).await).await
-            }
+            Command::DriveFail { drive } => self.take_out(&drive, ondisk::Cause::Operator).await,
+            Command::DriveOffline { drive } => self.take_out(&drive, ondisk::Cause::Offline).await,
             Command::DriveOnline { drive } => {
                 self.drive_changed(self.lifecycle.take_in_again(&drive).await).await
             }
@@ -189,6 +187,7 @@ impl Commands {
                     .await
             }
             Command::VolumePolicy(set) => self.set_policy(set).await,
+            Command::VolumeReshape(order) => self.reshape(&order).await,
             Command::LogDiscard { volume } => {
                 self.volume_changed(self.arrays.discard_log(&volume).await).await
             }
@@ -227,6 +226,19 @@ impl Commands {
             Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
             other => self.change(other).await,
         }
+    }
+
+    async fn take_out(self: &Rc<Self>, drive: &str, cause: ondisk::Cause) -> Result<Reply> {
+        self.drive_changed(self.lifecycle.take_out(drive, cause).await).await
+    }
+
+    /// `volume expand`, `volume migrate`.
+    async fn reshape(&self, order: &ReshapeVolume) -> Result<Reply> {
+        let (array, volume, info, notes) = self.lifecycle.reshape_volume(order).await?;
+        if !order.dry_run {
+            self.tasks.ensure_reshape(&array, &volume, "an operator asked for it");
+        }
+        Ok(Reply::Reshape { reshape: Box::new(info), notes })
     }
 
     /// `volume set`, but for its name.

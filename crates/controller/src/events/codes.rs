@@ -78,6 +78,7 @@ event_codes! {
     VolumeDeleted "volume.deleted" Info "A volume was deleted.";
     VolumeForgotten "volume.forgotten" Info "A volume of which no drive was there is not listed any more, by order.";
     VolumeRenamed "volume.renamed" Info "A volume has another name.";
+    VolumeReshaped "volume.reshaped" Info "A volume has come to another layout.";
     VolumeWriteHole "volume.write-hole-changed" Info "A volume was given a journal, or has given it up, by order.";
     VolumeLogDiscarded "volume.log-discarded" Warning "The journal of a volume on a log device that is missing was given up, by order.";
     VolumeWriteMode "volume.write-mode-changed" Info "Hosts of a volume are told at another time that their writes are done, by order.";

@@ -3,7 +3,9 @@
 //!
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
-use crate::interface::{AddSpare, AlarmSetting, DiskKind, SetPolicy, SetSchedule, SetTask, StartTask};
+use crate::interface::{
+    AddSpare, AlarmSetting, DiskKind, ReshapeVolume, SetPolicy, SetSchedule, SetTask, StartTask,
+};
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +115,8 @@ pub enum Command {
         #[serde(default)]
         degraded: bool,
     },
+    /// Moves a volume to another layout while hosts use it. Answered by [`Reply::Reshape`](crate::interface::Reply::Reshape).
+    VolumeReshape(ReshapeVolume),
     /// Writes what is dirty of a volume to its drives, and flushes them. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeFlush {
         /// Which.

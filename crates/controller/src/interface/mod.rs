@@ -21,6 +21,7 @@ pub(crate) mod modes;
 mod presets;
 mod reply;
 mod report;
+mod reshape;
 mod tasks;
 mod ups;
 
@@ -42,6 +43,7 @@ pub use reply::{
     VolumeInfo, VolumeState,
 };
 pub use report::{Finding, HealthReport, WellBeing};
+pub use reshape::{LayoutInfo, ReshapeInfo, ReshapeVolume};
 pub use tasks::{
     AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
     SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,

@@ -2,7 +2,7 @@
 
 use crate::interface::{
     AlarmInfo, Caller, CoverageInfo, DiskInfo, ForeignDrive, ForeignVolume, HealthInfo, HealthReport,
-    HostInfo, LogInfo, MetricsInfo, ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
+    HostInfo, LogInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,6 +14,13 @@ pub enum Reply {
     /// It is done.
     Done {
         /// What is worth knowing about it, a sentence each.
+        notes: Vec<String>,
+    },
+    /// A volume goes to another layout, or would.
+    Reshape {
+        /// From where to where.
+        reshape: Box<ReshapeInfo>,
+        /// What is worth knowing, a sentence each.
         notes: Vec<String>,
     },
     /// A drive.
@@ -375,6 +382,9 @@ pub struct VolumeInfo {
     pub may_lose: u16,
     /// How many more drives may fail now, if they are the luckiest ones.
     pub may_lose_at_most: u16,
+    /// Its way to another layout, if it is on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reshape: Option<Box<ReshapeInfo>>,
     /// Bytes whose content is lost.
     pub lost_bytes: u64,
     /// Its drives, by slot.

@@ -29,6 +29,8 @@ pub enum TaskKind {
     Relocate,
     /// Moves it back to the drive that took its place.
     Restore,
+    /// Moves a volume to another layout.
+    Reshape,
 }
 
 /// How a task stands.
@@ -212,6 +214,7 @@ impl fmt::Display for TaskKind {
             TaskKind::Patrol => "patrol",
             TaskKind::Relocate => "relocate",
             TaskKind::Restore => "restore",
+            TaskKind::Reshape => "reshape",
         })
     }
 }

@@ -49,7 +49,7 @@ impl Lifecycle {
         self.list_missing();
         for array in self.arrays.all() {
             let started = self.start_array(&array, StartOrder::NONE).await;
-            for volume in array.volumes().iter().filter(|volume| !volume.is_served()) {
+            for volume in array.known_volumes().iter().filter(|volume| !volume.is_served()) {
                 let why = volume.refusal();
                 let why = why.or_else(|| started.as_ref().err().map(|error| error.message.clone()));
                 let cause = "it could not be started";
@@ -95,7 +95,7 @@ impl Lifecycle {
         let failed = self.arrays.replay_journals(array, &array.volumes()).await?;
         let startable = |array: &Array| -> Vec<Rc<Volume>> {
             let judged = |volume: &Rc<Volume>| self.arrays.judge(array, volume, order);
-            array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
+            array.known_volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
         };
         if startable(array).is_empty() {
             // Each says why itself is not.
@@ -201,7 +201,8 @@ impl Lifecycle {
         // Marks mean nothing where there is no volume, or none with redundancy.
         let marked: Vec<u32> = map.iter().collect();
         for region in marked {
-            if array.volume_of(region).is_none_or(|volume| !volume.is_redundant()) {
+            // What is saved was whole before anything relied upon it.
+            if array.volume_of(region).is_none_or(|volume| !volume.is_redundant() || volume.label().saves()) {
                 map.unmark(region);
             }
         }
@@ -212,7 +213,7 @@ impl Lifecycle {
     /// The last step of a start: every volume that may be is served. An error is that of the last one, if none is.
     async fn attach_volumes(&self, array: &Rc<Array>, order: StartOrder, was_shut_down: bool) -> Result<()> {
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
-        for volume in array.volumes() {
+        for volume in array.known_volumes() {
             let _turn = array.starting_turn().await;
             if volume.is_served() {
                 outcome = Ok(()); // Somebody else has started it meanwhile.
@@ -248,6 +249,7 @@ impl Lifecycle {
         array.forget_unrecorded();
         let mut next = array.label();
         (next.clean, next.shut_down) = (false, false);
+        let free = self.arrays.take_back_unbegun(array, &mut next);
         let mut places = array.places();
         let (mut gone, readmitted) = place_drives(array, &mut next, &mut places);
         for &slot in &readmitted {
@@ -288,6 +290,9 @@ impl Lifecycle {
         }
         for slot in readmitted {
             self.arrays.report_back(array, slot);
+        }
+        for drive in free {
+            self.inventory.take_label_off(&drive, &array.names()).await;
         }
         let further: &[u64] = if degraded { &[GENERATION_STRIDE; 2] } else { &[1] };
         for step in further {

@@ -129,7 +129,8 @@ impl Lifecycle {
             && (array.is_running() || !destroy)
         {
             let volumes = array.names();
-            let what = if array.volumes().len() == 1 { "delete that volume" } else { "delete those volumes" };
+            let what =
+                if array.known_volumes().len() == 1 { "delete that volume" } else { "delete those volumes" };
             let beside = match array.is_running() {
                 true => format!(", or use the free space of the array with --array {}", array.name()),
                 false => String::new(),

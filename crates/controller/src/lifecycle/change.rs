@@ -121,7 +121,7 @@ impl Lifecycle {
         let mut notes = vec![format!(
             "what its drives hold stays; if one of them is registered here again, {names} is listed again"
         )];
-        if array.volumes().len() > 1 {
+        if array.known_volumes().len() > 1 {
             notes.push(format!("all volumes of its array were forgotten: {names}"));
         }
         Ok(notes)

@@ -279,6 +279,9 @@ impl Lifecycle {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            members: None,
+            reshape: None,
+            part: None,
         }
     }
 

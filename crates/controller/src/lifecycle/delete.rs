@@ -34,7 +34,7 @@ impl Lifecycle {
             self.arrays.check_unused(&volume, &insisting).await?;
         }
         let disconnected = self.arrays.users(&volume);
-        let (effect, mut notes) = if array.volumes().len() == 1 {
+        let (effect, mut notes) = if array.known_volumes().len() == 1 {
             ("its drives are free", self.delete_array(&array).await)
         } else {
             self.delete_one(&array, &volume).await?;

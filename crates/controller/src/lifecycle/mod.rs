@@ -17,6 +17,7 @@ mod change;
 mod create;
 mod delete;
 mod failed;
+mod grow;
 mod logs;
 mod repair;
 mod returning;
@@ -25,6 +26,7 @@ mod shape;
 mod unfinished_imports;
 
 pub(crate) use failed::refuse_failed;
+pub(crate) use grow::info_on_its_way;
 pub(crate) use shape::free_end;
 
 use crate::arrays::Arrays;

@@ -159,7 +159,7 @@ impl Policies {
                 text,
             );
         }
-        let is_shared = array.volumes().len() > 1;
+        let is_shared = array.known_volumes().len() > 1;
         let note = || format!("this concerns all volumes of the array: {}", array.names());
         Ok(is_shared.then(note).into_iter().collect())
     }

@@ -74,7 +74,13 @@ impl Reconciler {
 
     async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
         let label = array.label();
-        for (slot, member) in label.member.iter().enumerate() {
+        let moving = array.on_its_way();
+        if let Some(volume) = &moving {
+            self.tasks.ensure_reshape(array, volume, "it was on its way to another layout");
+        }
+        // Drives are exchanged when it has come to its layout.
+        let members = label.member.iter().enumerate().filter(|_| moving.is_none());
+        for (slot, member) in members {
             if !member.is_online() {
                 self.reconcile_missing(array, slot, &label).await;
             } else if member.replacement.is_some() {

@@ -392,6 +392,7 @@ impl Tasks {
         if task.is_over() {
             return Err(wrong(format!("{} (task {id}) has ended; it is {}", task.title(), task.state())));
         }
+        self.check_can_stop(&task)?;
         let mut notes = Vec::new();
         match task.kind() {
             TaskKind::Rebuild | TaskKind::Relocate => notes.push(format!(
@@ -532,7 +533,7 @@ impl Tasks {
 
     /// The patrol's schedule, and that of each volume that has redundancy.
     pub(crate) fn schedules(&self) -> Vec<ScheduleInfo> {
-        let volumes = self.arrays.all().into_iter().flat_map(|array| array.volumes());
+        let volumes = self.arrays.all().into_iter().flat_map(|array| array.known_volumes());
         let redundant = volumes.filter(|volume| volume.is_redundant());
         let mut schedules = vec![self.patrol_schedule()];
         schedules.extend(redundant.map(|volume| self.check_schedule(&volume)));

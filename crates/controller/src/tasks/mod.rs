@@ -29,6 +29,7 @@
 //! | `begin.rs` | what nobody asked for |
 //! | `due.rs`, `schedule.rs` | what is due by its schedule |
 //! | `patrol.rs` | drives read from end to end |
+//! | `reshape.rs` | volumes moved to another layout |
 //! | `list.rs` | the tasks that there are |
 
 mod asked;
@@ -38,6 +39,7 @@ mod list;
 mod next;
 mod patrol;
 mod rate;
+mod reshape;
 mod run;
 mod schedule;
 mod steps;

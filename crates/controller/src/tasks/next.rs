@@ -1,7 +1,7 @@
 //! What a task has to do next, as labels and volumes tell now.
 
 use super::steps::{Moved, StepPlan};
-use super::task::Task;
+use super::task::{About, Task};
 use crate::arrays::array::{Array, set_of};
 use crate::arrays::volume::Volume;
 use crate::interface::{TaskKind, TaskState};
@@ -21,6 +21,8 @@ pub(crate) enum Next {
     Wait(String),
     /// Read drives.
     Patrol,
+    /// Move a volume of an array to another layout.
+    Reshape(Rc<Array>, Rc<Volume>),
     /// Look how it gets on: the shards do it by themselves. So many bytes are left.
     Watch(u64),
     /// Have the shards do this.
@@ -36,6 +38,7 @@ fn precedence(kind: TaskKind) -> u8 {
         TaskKind::Init => 3,
         TaskKind::Check | TaskKind::Repair => 4,
         TaskKind::Patrol => 5,
+        TaskKind::Reshape => 1,
     }
 }
 
@@ -49,7 +52,15 @@ impl Tasks {
         let Some(array) = about.array.and_then(|uuid| self.arrays.get(uuid)) else {
             return Next::Moot("its array is gone".to_owned());
         };
+        let waits = !matches!(task.kind(), TaskKind::Reshape | TaskKind::Resync);
+        if let Some(volume) = array.on_its_way().filter(|_| waits) {
+            return Next::Wait(format!(
+                "'{}' is on its way to another layout, which goes first",
+                volume.name()
+            ));
+        }
         let next = match task.kind() {
+            TaskKind::Reshape => return next_of_reshape(&about, &array),
             TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace => self.next_on_drive(task, &array),
             _ => match about.volume.and_then(|uuid| array.volume(uuid)) {
                 Some(volume) => next_on_volume(task, &array, &volume),
@@ -109,6 +120,22 @@ impl Tasks {
             }
         }
         Next::Wait(format!("{} must be started first", not_served.join(", ")))
+    }
+}
+
+/// Whether a volume can be moved on.
+fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
+    let Some(volume) = about.volume.and_then(|uuid| array.volume(uuid)) else {
+        let has_come = about.drive.is_some_and(|to| array.volume(to).is_some());
+        return if has_come { Next::Done } else { Next::Moot("its volume is gone".to_owned()) };
+    };
+    match () {
+        () if !volume.is_on_its_way() => Next::Moot(format!("'{}' stays as it is", volume.name())),
+        () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
+        () if array.is_unsynced_on_its_way(&volume) => {
+            Next::Wait(format!("the resync of '{}' goes first", volume.name()))
+        }
+        () => Next::Reshape(array.clone(), volume),
     }
 }
 

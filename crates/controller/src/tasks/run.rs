@@ -16,7 +16,7 @@ use units::counted;
 const MOST_FRUITLESS: u32 = 100;
 
 /// How long to wait until a volume that went away may be back.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
 /// How long what a step has done may take to be recorded, before what is left is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
@@ -42,7 +42,10 @@ impl Tasks {
         let mut fruitless = 0;
         while !self.attention.is_closing() && !task.is_over() {
             match task.wish() {
-                Wish::Stop => return self.end_task(task, TaskState::Stopped, None),
+                Wish::Stop if self.take_back(task).await => {
+                    return self.end_task(task, TaskState::Stopped, None);
+                }
+                Wish::Stop => continue,
                 Wish::Pause => {
                     task.stand(&self.env, TaskState::Paused, None);
                     let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
@@ -62,6 +65,11 @@ impl Tasks {
                     task.stand(&self.env, TaskState::Running, None);
                     if self.patrol(task).await == StepEnd::Done {
                         return self.end_task(task, TaskState::Done, None);
+                    }
+                }
+                Next::Reshape(array, volume) => {
+                    if let StepEnd::Failed(why) = self.reshape(task, &array, &volume).await {
+                        return self.give_up(task, why);
                     }
                 }
                 Next::Watch(left) => self.watch(task, left).await,

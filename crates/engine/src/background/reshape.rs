@@ -9,8 +9,9 @@
 
 use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume};
-use env::{Durability, IoError, IoErrorKind};
+use env::{Durability, IoError, IoErrorKind, Slice};
 use state::Window;
+use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -25,13 +26,23 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
     let Some(moving) = volume.moving() else { return Err(IoError::new(IoErrorKind::Invalid)) };
     let env = volume.shard().env();
     match order {
-        ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::Begin(_) | ReshapeOrder::End => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::Reserve => {
+            let stripe = moving.reshape.to().stripe_bytes().0;
+            moving.reserve(volume, ByteCount(stripe * stripes_at_a_time(volume, stripe))).await;
+            Ok(())
+        }
         ReshapeOrder::Close(window) => {
             moving.close(env, &window).await;
             Ok(())
         }
         ReshapeOrder::Free { window, is_saved } => free(volume, &moving, &window, is_saved).await,
         ReshapeOrder::Copy(window, way) => copy(volume, &moving, &window, way).await,
+        ReshapeOrder::Widen(stripes) => {
+            moving.to.set_live(0..stripes.end);
+            Ok(())
+        }
+        ReshapeOrder::Fill(stripes) => fill(volume, &moving, stripes).await,
         ReshapeOrder::Open(below) => {
             volume.confine_to(moving.reshape.old_stripes(below)).await;
             moving.open(env, below);
@@ -44,10 +55,32 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
 async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: bool) -> Result<(), IoError> {
     let needed = if is_saved { window.bytes.end() } else { window.bytes.start };
     volume.confine_to(moving.reshape.old_stripes(needed)).await;
-    // A replay would write them again.
-    volume.renew_journal().await?;
+    // A replay would write them again, from wherever the records are; and what hosts flushed is on the drives, by the layout that is left.
+    volume.revoke_records().await?;
+    volume.revoke_promises().await?;
     moving.to.set_live(moving.reshape.new_stripes(window.bytes.end()));
     Ok(())
+}
+
+/// Fills stripes of the new layout with zeroes.
+async fn fill(volume: &Volume, moving: &Moving, stripes: Range<u64>) -> Result<(), IoError> {
+    let to = &moving.to;
+    let _to = to.enter()?;
+    let stripe = moving.reshape.to().stripe_bytes().0;
+    let at_a_time = stripes_at_a_time(volume, stripe);
+    let mut next = stripes.start;
+    while next < stripes.end {
+        let end = (next + at_a_time).min(stripes.end);
+        let range = ByteRange::from_to(ByteOffset(next * stripe), ByteOffset(end * stripe));
+        to.write_entered(range, Slice::zero(range.len), Durability::Cached).await?;
+        next = end;
+    }
+    moving.to.make_durable().await
+}
+
+/// How many stripes of that length are read and written at a time. Hosts get at least half of the memory.
+fn stripes_at_a_time(volume: &Volume, stripe: u64) -> u64 {
+    (AT_A_TIME.min(volume.shard().payload_total().0 / 2) / stripe).max(1)
 }
 
 /// Copies a window, whole stripes of the new layout at a time.
@@ -57,9 +90,12 @@ async fn copy(volume: &Rc<Volume>, moving: &Moving, window: &Window, way: CopyWa
         CopyWay::Move => (volume, &moving.to),
         CopyWay::MoveSaved => (&moving.save, &moving.to),
     };
+    if !moving.has_reserved() {
+        return Err(IoError::new(IoErrorKind::Invalid));
+    }
     let (_from, _to) = (from.enter()?, to.enter()?);
     let stripe = moving.reshape.to().stripe_bytes().0;
-    let at_a_time = (AT_A_TIME / stripe).max(1);
+    let at_a_time = stripes_at_a_time(volume, stripe);
     let mut next = window.stripes.start;
     while next < window.stripes.end {
         let end = (next + at_a_time).min(window.stripes.end);
@@ -85,7 +121,6 @@ async fn copy_stripes(
         false => range,
     };
     let shard = volume.shard();
-    let _payload = shard.reserve_payload(whole.len).await;
     let mut buf = shard.env().pool().take_reserved(whole.len);
     let bytes = whole.intersection(window.bytes);
     let mut behind = buf.split_off(bytes.len);

@@ -26,11 +26,11 @@
 //! - While records of an earlier start may count, nothing is promised: [`DataLogTerms::Unfenced`].
 
 use crate::attachment::{DataLogPlace, DataLogTerms};
-use crate::cache::{Cache, Waiting, held::Held};
+use crate::cache::{Cache, Waiting};
 use crate::stripe::{Devices, record_slices};
 use ::cache::Sequence;
 use env::sync::{Credits, Signal};
-use env::{Buf, Durability, IoError, IoErrorKind, Slice};
+use env::{Buf, IoError, IoErrorKind, Slice};
 use log::{About, Batch, Begun, Change, ChangeKind, Head, LogId, Part, StripeRing};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -359,12 +359,22 @@ impl Cache {
     /// # Errors
     /// As [`Cache::secure`].
     pub(super) async fn promise_written(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
+        let Some(log) = self.promises.log() else { return self.fenced().await };
+        let says = log.ring.borrow().says(stripe);
+        match says || self.promises.about_to_be_logged.borrow().contains(&stripe) || log.is_closed.get() {
+            true => self.revoke_promises().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Done when no record of the data log counts any more that there was before the call, of now or of an earlier start: a replay lays
+    /// nothing of them over what the drives hold. What they promised is on the drives.
+    ///
+    /// # Errors
+    /// As [`Cache::secure`].
+    pub(crate) async fn revoke_promises(self: &Rc<Self>) -> Result<(), IoError> {
         if let Some(log) = self.promises.log() {
-            let says = log.ring.borrow().says(stripe);
-            let forgotten = match says || self.promises.about_to_be_logged.borrow().contains(&stripe) {
-                true => self.forget_records(&log, |log| log.ring.borrow().next()).await,
-                false => Ok(()),
-            };
+            let forgotten = self.forget_records(&log, |log| log.ring.borrow().next()).await;
             // Those of a log that was lost count no more.
             if !log.is_closed.get() {
                 return forgotten;
@@ -567,34 +577,5 @@ impl Cache {
             }
             cache.promises.is_making_room.set(false);
         });
-    }
-
-    /// Bytes that were found in an earlier data log are dirty.
-    pub(super) fn restore(self: &Rc<Self>, restored: &[(ByteRange, Slice)]) {
-        if restored.is_empty() {
-            return;
-        }
-        let waiting = Waiting::new(Durability::Cached);
-        for (range, bytes) in restored {
-            for (stripe, within, at) in self.parts_of_stripes(*range) {
-                if self.is_mine(stripe) {
-                    let held = Held::given(bytes.cut(at, within.len), waiting.clone());
-                    self.admit_found(stripe, within, held);
-                }
-            }
-        }
-        self.note_dirty();
-    }
-
-    /// The stripes of a run of the volume's bytes: which bytes of each, and from where on in the run.
-    fn parts_of_stripes(&self, range: ByteRange) -> Vec<(StripeIndex, ByteRange, ByteCount)> {
-        let (mut parts, mut at) = (Vec::new(), range.start);
-        while at < range.end() {
-            let (stripe, within) = self.geometry().stripe_of(at);
-            let len = (self.geometry().stripe_bytes() - within).min(range.end() - at);
-            parts.push((stripe, ByteRange::new(ByteOffset(within.0), len), at - range.start));
-            at += len;
-        }
-        parts
     }
 }

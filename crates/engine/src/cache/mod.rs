@@ -31,6 +31,7 @@ mod destage;
 mod held;
 mod locked;
 mod reading;
+mod restored;
 mod write_back;
 
 pub(crate) use clean::AheadRead;

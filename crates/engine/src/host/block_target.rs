@@ -54,7 +54,8 @@ impl BlockTarget for Volume {
     }
 
     fn is_served(&self) -> bool {
-        !self.closing.get() && !self.shard().is_stopping()
+        let is_here = !self.closing.get() && !self.shard().is_stopping();
+        is_here && self.successor().is_none_or(|next| next.is_served())
     }
 
     fn read(

@@ -11,7 +11,7 @@
 
 use crate::attachment::ReshapePlace;
 use crate::host::Volume;
-use env::sync::Signal;
+use env::sync::{Signal, Taken};
 use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
 use state::{Reshape, Window};
 use std::cell::{Cell, RefCell};
@@ -30,6 +30,10 @@ pub(crate) struct Moving {
     /// Requests of hosts that are at either side, by number.
     under_way: RefCell<BTreeMap<u64, ByteRange>>,
     requests: Cell<u64>,
+    /// Memory for what is copied, on the shard that copies.
+    reserved: RefCell<Option<Taken>>,
+    /// Hosts get the volume by the new layout, under its name.
+    is_over: Cell<bool>,
     changed: Signal,
 }
 
@@ -49,11 +53,12 @@ impl Drop for Part<'_> {
     }
 }
 
-/// A volume is served by two layouts from now on.
+/// A volume is served by two layouts from now on, and hosts get to see it. Done when no request is under way any more that was begun
+/// before.
 ///
 /// # Errors
 /// One sentence, if that cannot be.
-pub(crate) fn begin_reshape(
+pub(crate) async fn begin_reshape(
     volume: &Volume,
     place: &ReshapePlace,
     to: &Rc<Volume>,
@@ -68,7 +73,8 @@ pub(crate) fn begin_reshape(
     }
     // A resync that has begun by now would not know.
     let end = moved.to + moved.saved;
-    let live = (volume.live(), to.live());
+    let all = volume.geometry().stripes().0;
+    let live = (volume.live().start..volume.live().end.min(all), to.live());
     if live != (reshape.old_stripes(end), reshape.new_stripes(end)) {
         return Err(format!(
             "'{}' is served with stripes {live:?}, which is not as far as its reshape is",
@@ -83,13 +89,54 @@ pub(crate) fn begin_reshape(
         closed: Cell::new(ByteRange::from_to(moved.to, end)),
         under_way: RefCell::default(),
         requests: Cell::new(0),
+        reserved: RefCell::default(),
+        is_over: Cell::new(false),
         changed: Signal::default(),
     };
     let moving = Rc::new(moving);
-    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))
+    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))?;
+    volume.hide(false);
+    volume.others_left().await;
+    Ok(())
+}
+
+/// All is moved: hosts that come from now on get the volume by the new layout, under its name. Those that are here go on, and are
+/// passed on to it.
+///
+/// # Errors
+/// One sentence, if not all is moved.
+pub(crate) fn end_reshape(volume: &Volume) -> Result<(), String> {
+    let not_over = || format!("'{}' has not come to its new layout", volume.name());
+    let moving = volume.moving().filter(|moving| moving.is_all_moved()).ok_or_else(not_over)?;
+    volume.hide(true);
+    moving.to.rename(&volume.name());
+    moving.to.set_live(0..u64::MAX);
+    moving.to.hide(false);
+    moving.is_over.set(true);
+    Ok(())
+}
+
+impl Volume {
+    /// The volume that hosts get in its place: it has come to another layout.
+    pub(super) fn successor(&self) -> Option<&Rc<Volume>> {
+        self.moving.get().filter(|moving| moving.is_over.get()).map(|moving| &moving.to)
+    }
 }
 
 impl Moving {
+    /// Takes memory for what is copied until something is opened. Nothing is closed yet: hosts that wait hold memory themselves.
+    pub(crate) async fn reserve(&self, old: &Volume, len: ByteCount) {
+        if self.reserved.borrow().is_none() {
+            let taken = old.shard().reserve_payload(len).await;
+            *self.reserved.borrow_mut() = Some(taken);
+        }
+    }
+
+    /// Whether there is memory for what is copied.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.reserved.borrow().is_some()
+    }
+
     /// Has hosts wait that ask for a window. Done when no request to it is under way.
     pub(crate) async fn close(&self, env: &Env, window: &Window) {
         self.closed.set(window.bytes);
@@ -97,15 +144,21 @@ impl Moving {
         self.changed.wait_until(env, is_quiet).await;
     }
 
+    fn is_all_moved(&self) -> bool {
+        self.below.get().0 >= self.reshape.bytes().0 && self.closed.get().is_empty()
+    }
+
     /// Nothing is closed any more, and bytes below this are served by the new layout.
     pub(crate) fn open(&self, env: &Env, below: ByteOffset) {
         self.below.set(below);
         self.closed.set(ByteRange::new(below, ByteCount::ZERO));
+        self.reserved.take();
         self.changed.notify(env);
     }
 
     /// The volume goes away: nobody waits any more for what is closed.
     pub(crate) fn give_up(&self, env: &Env) {
+        self.reserved.take();
         self.changed.notify(env);
     }
 
@@ -211,7 +264,10 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
 pub(super) async fn flush(old: &Rc<Volume>, moving: &Moving) -> Result<(), IoError> {
     let _user = moving.to.enter()?;
     moving.to.make_durable().await?;
-    old.make_durable().await
+    match moving.is_over.get() {
+        true => Ok(()),
+        false => old.make_durable().await,
+    }
 }
 
 /// See [`Volume::status`].

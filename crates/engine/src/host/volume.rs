@@ -28,7 +28,7 @@ pub struct Volume {
     cache: Rc<Cache>,
     pub(super) exchange: Rc<Exchange>,
     /// Whether hosts do not get to see it.
-    hidden: bool,
+    hidden: Cell<bool>,
     /// The sectors that hosts are told of.
     pub(super) told: ToldSectors,
     /// How many requests of hosts there have been here.
@@ -56,7 +56,7 @@ impl Volume {
     ) -> env::Result<Rc<Volume>> {
         let drives = Drives::attach(shard, attachment)?;
         let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)?), attachment);
-        let (exchange, hidden) = (exchange.clone(), attachment.hidden);
+        let (exchange, hidden) = (exchange.clone(), Cell::new(attachment.hidden));
         let traffic = attachment.meter.traffic.join();
         let ahead = ReadingAhead::new(shard.env(), &cache, &exchange);
         let (told, requests, moving) = (attachment.told.clone(), Cell::new(0), OnceCell::new());
@@ -81,9 +81,14 @@ impl Volume {
         request_tag(self.shard.index(), self.requests.get())
     }
 
-    /// Whether hosts do not get to see it: it is being initialised as a whole.
+    /// Whether hosts do not get to see it: it is being initialised as a whole, or another volume stands for it.
     pub(crate) fn is_hidden(&self) -> bool {
-        self.hidden
+        self.hidden.get()
+    }
+
+    /// Hosts get to see it from now on, or not.
+    pub(super) fn hide(&self, hidden: bool) {
+        self.hidden.set(hidden);
     }
 
     /// Its way to another layout, if it is on one.

@@ -5,6 +5,7 @@ use crate::members::{Health, Members, Settled, Streams};
 use crate::messages::ShardIndex;
 use crate::shard::Resources;
 use crate::volume::{CounterRow, Counters, FaultPolicy, VolumeSpec, served};
+use env::sync::Signal;
 use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Located, StripeMap};
 use state::{Change, RegionIndex, Regions, VolumeState};
@@ -44,6 +45,10 @@ pub struct Drives {
     live: Cell<(u64, u64)>,
     /// Requests and tasks that use the volume; it is detached when none is left.
     pub(crate) users: Cell<usize>,
+    /// Counts how often somebody began to wait for those that had entered by then, and how many of these are left.
+    era: Cell<u64>,
+    users_before: Cell<usize>,
+    left: Signal,
 }
 
 impl Drives {
@@ -68,6 +73,9 @@ impl Drives {
             closing: Cell::new(false),
             live: Cell::new((attachment.live.start, attachment.live.end)),
             users: Cell::new(0),
+            era: Cell::new(0),
+            users_before: Cell::new(0),
+            left: Signal::default(),
             name: RefCell::new(spec.name.as_str().into()),
             spec,
         });
@@ -213,7 +221,14 @@ impl Drives {
             return Err(IoError::new(IoErrorKind::Gone));
         }
         self.users.set(self.users.get() + 1);
-        Ok(User { drives: self.clone() })
+        Ok(User { drives: self.clone(), era: self.era.get() })
+    }
+
+    /// Done when everybody has left who has entered before. Only one may wait so at a time.
+    pub(crate) async fn others_left(&self) {
+        self.users_before.set(self.users.get());
+        self.era.set(self.era.get() + 1);
+        self.left.wait_until(self.shard.env(), || self.users_before.get() == 0).await;
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
@@ -266,10 +281,15 @@ impl Drives {
 /// Counts itself out when dropped.
 pub(crate) struct User {
     drives: Rc<Drives>,
+    era: u64,
 }
 
 impl Drop for User {
     fn drop(&mut self) {
+        if self.era < self.drives.era.get() {
+            self.drives.users_before.set(self.drives.users_before.get() - 1);
+            self.drives.left.notify(self.drives.shard.env());
+        }
         let users = self.drives.users.get() - 1;
         self.drives.users.set(users);
         if users == 0 && self.drives.closing.get() {

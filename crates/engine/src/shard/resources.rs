@@ -102,6 +102,11 @@ impl Resources {
         self.inner.payload.take(env::BufferPool::block_size(len).0).await
     }
 
+    /// Memory for payloads, used or not.
+    pub(crate) fn payload_total(&self) -> ByteCount {
+        ByteCount(self.inner.payload.total())
+    }
+
     pub(crate) async fn reserve_scratch(&self, bytes: ByteCount) -> Taken {
         self.inner.scratch.take(bytes.0).await
     }

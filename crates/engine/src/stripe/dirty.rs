@@ -16,6 +16,7 @@
 //! - A region goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
 //!   write asks to mark it again: both go through one mailbox, in order.
 
+use crate::messages::ShardIndex;
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
 use state::{Change, RegionIndex, RegionSet};
@@ -59,6 +60,17 @@ impl DirtyRegions {
             }
         }
         DirtyRegions { marks: RefCell::new(marks), active: RefCell::new(active), changed: Signal::default() }
+    }
+
+    /// Regions were marked that this shard has not asked for: those that it owns are its to have unmarked.
+    pub(crate) fn note_marked(&self, regions: &RegionSet, now: Instant, owns: impl Fn(RegionIndex) -> bool) {
+        let mut marks = self.marks.borrow_mut();
+        for region in regions.iter().filter(|region| owns(*region)) {
+            if let Some(mark @ Mark::Clean) = marks.get_mut(region.0 as usize) {
+                *mark = Mark::Dirty;
+                self.active.borrow_mut().insert(region, Activity { writes: 0, last: now });
+            }
+        }
     }
 
     /// A region that is written while it is not marked, by what is recorded or here.
@@ -142,6 +154,14 @@ impl DirtyRegions {
             marks[region.0 as usize] = Mark::Clean;
         }
         quiet
+    }
+}
+
+impl crate::stripe::Stripes {
+    /// The controller has marked regions that no write here asked for.
+    pub(crate) fn note_marked(&self, regions: &RegionSet) {
+        let owns = |region| ShardIndex::owning(region, self.shard.count()) == self.shard.index();
+        self.dirty.note_marked(regions, self.shard.env().now(), owns);
     }
 }
 

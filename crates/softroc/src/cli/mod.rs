@@ -25,7 +25,7 @@ pub use log::LogCommand;
 pub use nbd::{NbdSecurity, TlsMode};
 pub use notify::{NotifyCommand, NotifySet};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
-pub use volume::VolumeCommand;
+pub use volume::{Reshaping, VolumeCommand, VolumeExpand, VolumeMigrate};
 pub use watch::{AlarmCommand, Sampling, SnmpCommand, Support, Top};
 
 use access::Role;

@@ -1,8 +1,10 @@
 //! `softroc volume` and `softroc log`.
 
 use super::create::VolumeCreate;
-use super::{Checked, Output, Sampling, tasks};
-use clap::Subcommand;
+use super::{Checked, Output, Sampling, levels, tasks};
+use clap::{Args, Subcommand};
+use layout::Level;
+use units::{ByteCount, StripSize};
 
 /// See [`Command::Volume`](super::Command::Volume).
 #[derive(Subcommand, Debug)]
@@ -39,6 +41,10 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Give a volume more drives while hosts use it: it has more room then, and the same level.
+    Expand(VolumeExpand),
+    /// Move a volume to another level or strip size while hosts use it.
+    Migrate(VolumeMigrate),
     /// Set when writes of a volume are answered, how it closes the write hole, whether it is attached, and the policies of its array: medium-error limit, spares, rate of tasks.
     Set(tasks::VolumeSet),
     /// Start volumes that need an operator's decision because drives are missing.
@@ -95,4 +101,53 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
+}
+
+/// See [`VolumeCommand::Expand`].
+#[derive(Args, Debug)]
+pub struct VolumeExpand {
+    /// The name of the volume.
+    pub name: String,
+    /// Drives that it is to use as well, behind those that it has.
+    #[arg(long, required = true, num_args = 1.., value_name = "DRIVE")]
+    pub add: Vec<String>,
+    /// How.
+    #[command(flatten)]
+    pub how: Reshaping,
+}
+
+/// See [`VolumeCommand::Migrate`].
+#[derive(Args, Debug)]
+pub struct VolumeMigrate {
+    /// The name of the volume.
+    pub name: String,
+    /// The level that it is to have [default: the one that it has].
+    #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present = "strip")]
+    pub level: Option<Level>,
+    /// Drives that it is to use as well, behind those that it has.
+    #[arg(long, num_args = 1.., value_name = "DRIVE")]
+    pub add: Vec<String>,
+    /// The strip size that it is to have [default: the one that it has].
+    #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
+    pub strip: Option<StripSize>,
+    /// How.
+    #[command(flatten)]
+    pub how: Reshaping,
+}
+
+/// What both have.
+#[derive(Args, Debug)]
+pub struct Reshaping {
+    /// The capacity in the end [default: all there is].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<ByteCount>,
+    /// Overwrite what the new drives hold.
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// Only say what would be: capacity, redundancy on the way, the time at the rate at which the drives can be read now.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
 }

@@ -17,6 +17,7 @@ mod follow;
 mod foreign;
 mod log;
 mod notify;
+mod reshape;
 mod tasks;
 mod watch;
 mod well;
@@ -205,9 +206,9 @@ impl Control {
             }
             VolumeCommand::Stats { names, sampling } => stats::volumes(self, names, sampling),
             VolumeCommand::Rename { name, to, output } => {
-                let command = Command::VolumeSet { volume: name.clone(), name: to.clone() };
-                self.show(&command, output.json)
+                self.show(&Command::VolumeSet { volume: name.clone(), name: to.clone() }, output.json)
             }
+            VolumeCommand::Expand(_) | VolumeCommand::Migrate(_) => self.grow(command),
             VolumeCommand::Set(set) => self.set_policy(set),
             VolumeCommand::Start { names, accept_stale_parity, degraded, yes, output } => {
                 if *accept_stale_parity {

@@ -6,6 +6,7 @@ mod foreign;
 mod hosts;
 mod logs;
 pub mod notify;
+mod reshape;
 pub mod tasks;
 pub mod watch;
 
@@ -37,6 +38,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Spares { spares, coverage } => tasks::spares(spares, coverage),
         Reply::Logs { logs, notes } => logs::list(logs, notes),
         Reply::Disk { disk, notes } => with_notes(disks::one(disk), notes),
+        Reply::Reshape { reshape, notes } => reshape::one(reshape, notes),
         Reply::Disks { disks } => disks::list(disks),
         Reply::Foreign { volumes, drives } => foreign::list(volumes, drives),
         Reply::Imported { volumes, notes } => foreign::imported(volumes, notes),
@@ -189,6 +191,7 @@ fn one_volume(volume: &VolumeInfo) -> String {
     list.push(("array", array_of(volume)));
     let numbers = volume.number.zip(volume.group);
     list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}"))));
+    list.extend(volume.reshape.as_ref().map(|way| ("reshape", reshape::progress(way))));
     if let Some(resync) = &volume.resync {
         let progress = format!(
             "{} % ({} of {} left)",

@@ -325,16 +325,29 @@ impl Stripes {
         self.forget_records(&journal, |ring| !ring.says(stripe) || ring.counts_from() >= before).await
     }
 
-    /// Done when no record of what was written before the call counts any more: what it is on may be lost from now on.
+    /// Done when no record of what was written before the call counts any more, where records are on members: what they are on may be
+    /// lost from now on.
     ///
     /// # Errors
     /// When that cannot be made durable.
     pub(crate) async fn renew_journal(self: &Rc<Self>) -> Result<(), IoError> {
-        let Some(journal) = self.journal.now().filter(|journal| journal.is_on_members()) else {
-            return Ok(());
-        };
+        match self.journal.now().is_some_and(|journal| journal.is_on_members()) {
+            true => self.revoke_records().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Done when no record of what was written before the call counts any more, whatever it is on: a replay carries out none of them.
+    ///
+    /// # Errors
+    /// When that cannot be made durable.
+    pub(crate) async fn revoke_records(self: &Rc<Self>) -> Result<(), IoError> {
+        let Some(journal) = self.journal.now() else { return Ok(()) };
         let before = journal.ring.borrow().next();
         self.forget_records(&journal, |ring| ring.counts_from() >= before).await?;
+        if !journal.is_on_members() {
+            return Ok(());
+        }
         // What says so may lie on what may be lost, too.
         let _turn = journal.turn.take(1).await;
         match journal.is_closed.get() {

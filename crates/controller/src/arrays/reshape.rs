@@ -1,0 +1,518 @@
+//! Volumes on their way to another layout: three of the array's volumes each, which stand and fall together.
+//!
+//! # The order of things
+//! A beginning:
+//! 1. New drives are made blank, and get the map. Killed here: drives that are nobody's.
+//! 2. The next label names the new drives, and the volume's parts; nothing has begun. Killed here: the next start takes that back
+//!    (a new drive may lack its label).
+//! 3. The next label says that it has begun. Every member has heard of it by now.
+//! 4. The shards get the parts, and are told.
+//!
+//! On the way, what has moved is in the label of every member before hosts get at it ([`engine::Mover`] has the order). Killed
+//! anywhere: a start goes on from there.
+//!
+//! An end:
+//! 1. What follows what was moved is filled with zeroes, up to the end of its region: redundancy of a region is trusted as a whole. All is,
+//!    while a drive is missing. Regions beyond are marked in the map, since what the drives hold there agrees with nothing. Killed here:
+//!    once more, and more is resynced than has to be.
+//! 2. The next label names one volume, by the new layout. Killed here: it is so.
+//! 3. The shards pass hosts on to it.
+//!
+//! While nothing has moved, all of it can be taken back: a label without the parts and without the new drives.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, SlotContent, runs, set_of};
+use crate::arrays::serve::volume_state;
+use crate::arrays::shards::answers;
+use crate::arrays::starting::StartOrder;
+use crate::arrays::volume::Volume;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use engine::{
+    Change, CopyWay, Moved, RegionIndex, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step,
+};
+use env::mailbox;
+use ondisk::{Label, Role, Uuid};
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset};
+
+/// Why its writes are not answered from the cache.
+pub(super) const MOVES: &str = "it is on its way to another layout";
+
+/// What of each drive is moved at a time at most: hosts wait for it.
+const MOST: ByteCount = ByteCount(8 << 20);
+
+fn failed(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Failed, sentence)
+}
+
+impl Array {
+    /// Its volumes that people know of: parts of those on their way are none.
+    pub(crate) fn known_volumes(&self) -> Vec<Rc<Volume>> {
+        self.volumes().into_iter().filter(|volume| !volume.label().is_part()).collect()
+    }
+
+    /// The volume of it that is on its way to another layout.
+    pub(crate) fn on_its_way(&self) -> Option<Rc<Volume>> {
+        self.volumes().into_iter().find(|volume| volume.is_on_its_way())
+    }
+
+    /// The volumes that stand and fall with one: those of a volume on its way, that one first; none of any other.
+    pub(crate) fn together_with(&self, volume: &Volume) -> Vec<Rc<Volume>> {
+        let label = volume.label();
+        let owner = label.part.as_ref().map_or(volume.uuid, |part| part.of);
+        let all = self.volumes();
+        match all.iter().find(|other| other.uuid == owner && other.is_on_its_way()) {
+            Some(first) => {
+                let is_part = |other: &&Rc<Volume>| other.label().part.is_some_and(|part| part.of == owner);
+                std::iter::once(first).chain(all.iter().filter(is_part)).cloned().collect()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Which stripes of a volume are in use, if it is on its way or a part of one that is.
+    pub(super) fn live_of(&self, volume: &Volume) -> Option<std::ops::Range<u64>> {
+        let owner = self.together_with(volume).into_iter().next()?;
+        let (reshape, moved) = self.reshape_of(&owner)?;
+        let end = moved.to + moved.saved;
+        Some(match volume.label().part {
+            None => reshape.old_stripes(end),
+            Some(part) if part.saves => 0..u64::MAX,
+            Some(_) => reshape.new_stripes(end),
+        })
+    }
+
+    /// The parts of a volume on its way, by the new layout and where windows are saved.
+    fn parts_of(&self, volume: &Volume) -> Option<(Rc<Volume>, Rc<Volume>)> {
+        let reshape = volume.label().reshape.filter(|reshape| reshape.begun)?;
+        Some((self.volume(reshape.to)?, self.volume(reshape.save)?))
+    }
+
+    /// The way of a volume that is on one, and how far it is.
+    pub(crate) fn reshape_of(&self, volume: &Volume) -> Option<(Reshape, Moved)> {
+        let (label, (to, save)) = (volume.label(), self.parts_of(volume)?);
+        let reshape = reshape_between(volume, &to.geometry, save.geometry.member_size()).ok()?;
+        let at = label.reshape?;
+        Some((reshape, Moved { to: ByteOffset(at.moved_bytes), saved: ByteCount(at.saved_bytes) }))
+    }
+
+    /// Whether redundancy may not agree in any volume that stands and falls with one.
+    pub(crate) fn is_unsynced_on_its_way(&self, volume: &Volume) -> bool {
+        self.together_with(volume).iter().any(|volume| self.is_unsynced(volume))
+    }
+}
+
+/// The way from a volume's layout to another one.
+///
+/// # Errors
+/// A sentence, when it cannot be gone.
+pub(crate) fn reshape_between(
+    volume: &Volume,
+    to: &layout::Geometry,
+    save: ByteCount,
+) -> std::result::Result<Reshape, String> {
+    let (from, to) = (engine::served(&volume.geometry), engine::served(to));
+    Reshape::new(from, to, ByteCount(volume.label().capacity_bytes), save, MOST)
+}
+
+/// A label without a volume's parts, and without the drives that it was to get.
+fn taken_back(next: &mut Label, volume: Uuid) {
+    let mut gone = RegionSet::EMPTY;
+    next.volume.retain(|of| {
+        let is_part = of.part.as_ref().is_some_and(|part| part.of == volume);
+        if is_part {
+            gone.insert_all(&RegionSet::from_runs([[of.first_region, of.end_region()]]));
+        }
+        !is_part
+    });
+    let Some(label) = next.volume_mut(volume) else { return };
+    let members = label.members.take();
+    label.reshape = None;
+    next.member.truncate(members.map_or(next.member.len(), usize::from));
+    forget_regions(next, &gone);
+    // It may have come from one of the drives that are members no more.
+    if next.slot().is_none() {
+        next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
+    }
+}
+
+/// Regions mean nothing any more.
+fn forget_regions(next: &mut Label, gone: &RegionSet) {
+    for member in &mut next.member {
+        member.stale = runs(&set_of(&member.stale).minus(gone));
+        if let Some(replacement) = &mut member.replacement {
+            replacement.stale = runs(&set_of(&replacement.stale).minus(gone));
+        }
+    }
+}
+
+impl Arrays {
+    /// Steps 1 to 4 of a beginning. `next`: the label that names the new drives and the parts.
+    ///
+    /// # Errors
+    /// Why it has not begun: then all is as it was.
+    pub(crate) async fn begin_reshape(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        next: Label,
+        drives: &[Rc<Drive>],
+    ) -> Result<()> {
+        let _starting = array.starting.take(1).await;
+        let before = array.places();
+        let recorded = {
+            let _turn = array.metadata.take(1).await;
+            self.record_beginning(array, volume, next, drives).await
+        };
+        let begun = match recorded {
+            Ok(()) => self.attach_parts(array, volume).await,
+            Err(error) => Err(error),
+        };
+        if begun.is_err() {
+            if volume.label().reshape.is_some() {
+                self.leave_reshape_now(array, volume).await?;
+            } else {
+                array.set_places(before);
+            }
+            for drive in drives {
+                self.inventory.take_label_off(drive, &array.names()).await;
+            }
+        }
+        begun
+    }
+
+    async fn record_beginning(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Volume,
+        next: Label,
+        drives: &[Rc<Drive>],
+    ) -> Result<()> {
+        for drive in drives {
+            let unwritable =
+                |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
+            self.inventory.make_blank(drive).await.map_err(unwritable)?;
+        }
+        let mut places = array.places();
+        places.extend(drives.iter().map(|drive| SlotContent {
+            drive: Some(drive.clone()),
+            role: Role::Current,
+            reason: None,
+            replacement: None,
+        }));
+        array.set_places(places);
+        for part in next.volume.iter().filter(|of| of.is_part()) {
+            array.add_regions(part.first_region..part.end_region(), next.regions(), false);
+        }
+        let slots: Vec<usize> = (0..next.member.len()).collect();
+        let cannot =
+            || failed(format!("'{}' stays as it is: that cannot be recorded on its drives", volume.name()));
+        if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
+            let name = &next.member[slot].name;
+            return Err(failed(format!("drive {name} could not be written ({error})")));
+        }
+        let members = next.member.len();
+        if !self.commit(array, next, Vec::new()).await || array.in_use().len() < members {
+            return Err(cannot());
+        }
+        drives.iter().for_each(|drive| drive.set_zeroed(false));
+        let mut next = array.label();
+        if let Some(reshape) = next.volume_mut(volume.uuid).and_then(|label| label.reshape.as_mut()) {
+            reshape.begun = true;
+        }
+        match self.commit(array, next, Vec::new()).await {
+            true => Ok(()),
+            false => Err(cannot()),
+        }
+    }
+
+    /// Gives the parts of a volume to the shards, and has the volume served by both layouts.
+    ///
+    /// # Errors
+    /// When that cannot be; then the parts are not served.
+    async fn attach_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let begun = self.try_attach_parts(array, volume).await;
+        if begun.is_err() {
+            for part in array.together_with(volume).iter().skip(1) {
+                self.withdraw_one(array, part).await;
+            }
+        }
+        begun
+    }
+
+    async fn try_attach_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        for part in array.together_with(volume).iter().skip(1).filter(|part| !part.is_served()) {
+            self.attach_part(array, part).await?;
+        }
+        self.serve_both(array, volume).await
+    }
+
+    async fn attach_part(self: &Rc<Self>, array: &Rc<Array>, part: &Rc<Volume>) -> Result<()> {
+        self.replay_late(array, part).await?;
+        self.judge(array, part, StartOrder::NONE)?;
+        self.force_as_ordered(array, part, StartOrder::NONE);
+        self.try_attach(array, part).await
+    }
+
+    /// A volume on its way is given to the shards: its parts first.
+    ///
+    /// # Errors
+    /// When a shard cannot serve all of it; then none does.
+    pub(super) async fn attach_on_its_way(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
+        let attached = async {
+            for part in array.together_with(volume).iter().skip(1).filter(|part| !part.is_served()) {
+                self.attach_part(array, part).await?;
+            }
+            self.try_attach(array, volume).await?;
+            self.serve_both(array, volume).await
+        };
+        let attached = attached.await;
+        if attached.is_err() {
+            self.withdraw(array, volume).await;
+        }
+        attached
+    }
+
+    async fn serve_both(&self, array: &Array, volume: &Volume) -> Result<()> {
+        let gone = || failed(format!("'{}' is on its way to a layout that it cannot come to", volume.name()));
+        let (reshape, moved) = array.reshape_of(volume).ok_or_else(gone)?;
+        let (to, save) = array.parts_of(volume).ok_or_else(gone)?;
+        let (Some(id), Some(to), Some(save)) = (volume.id(), to.id(), save.id()) else { return Err(gone()) };
+        let place = ReshapePlace { reshape, moved, to, save };
+        let begin = |done| ShardMessage::Reshape(id, ReshapeOrder::Begin(Box::new(place.clone())), done);
+        self.tell_shards(begin)
+            .await
+            .map_err(|why| failed(format!("'{}' cannot be served: {why}", volume.name())))
+    }
+
+    /// Carries out a step of a volume's way.
+    ///
+    /// # Errors
+    /// Why not: a sentence.
+    pub(crate) async fn reshape_step(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        step: Step,
+    ) -> std::result::Result<(), String> {
+        let gone = || format!("'{}' is not served", volume.name());
+        let id = volume.id().ok_or_else(gone)?;
+        let (to, _) = array.parts_of(volume).ok_or_else(gone)?;
+        let to = to.id().ok_or_else(gone)?;
+        let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
+        match step {
+            Step::Close(window) => {
+                self.tell_first(order(ReshapeOrder::Reserve)).await?;
+                self.tell_shards(order(ReshapeOrder::Close(window))).await?;
+                for volume in [id, to] {
+                    self.tell_shards(|done| ShardMessage::Drain(volume, done)).await?;
+                }
+                Ok(())
+            }
+            Step::Save(window) => self.tell_first(order(ReshapeOrder::Copy(window, CopyWay::Save))).await,
+            Step::Record(moved) => self.record_moved(array, volume, moved).await,
+            Step::Write { window, from_save } => {
+                let free = ReshapeOrder::Free { window: window.clone(), is_saved: from_save };
+                self.tell_shards(order(free)).await?;
+                let way = if from_save { CopyWay::MoveSaved } else { CopyWay::Move };
+                self.tell_first(order(ReshapeOrder::Copy(window, way))).await
+            }
+            Step::Open(below) => self.tell_shards(order(ReshapeOrder::Open(below))).await,
+        }
+    }
+
+    /// Tells the first shard, and waits until it has dealt with it.
+    async fn tell_first(
+        &self,
+        message: impl Fn(engine::Done) -> ShardMessage,
+    ) -> std::result::Result<(), String> {
+        let (done, told) = mailbox::mailbox(&self.env, 1);
+        let sent = self.shards.first().is_some_and(|shard| shard.send(message(done)).is_ok());
+        match sent {
+            true => answers(told).await,
+            false => Err("a shard is gone; restart the controller".to_owned()),
+        }
+    }
+
+    async fn record_moved(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Volume,
+        moved: Moved,
+    ) -> std::result::Result<(), String> {
+        let _turn = array.metadata.take(1).await;
+        let mut next = array.label();
+        if let Some(reshape) = next.volume_mut(volume.uuid).and_then(|label| label.reshape.as_mut()) {
+            (reshape.moved_bytes, reshape.saved_bytes) = (moved.to.0, moved.saved.0);
+        }
+        let is_whole = array.is_running() && volume.lost().is_empty() && !array.has_lost();
+        match is_whole && self.commit(array, next, Vec::new()).await && volume.lost().is_empty() {
+            true => Ok(()),
+            false => Err(format!("how far '{}' is cannot be recorded on its drives", volume.name())),
+        }
+    }
+
+    /// All is moved: see the order of things. The volume by the new layout.
+    ///
+    /// # Errors
+    /// Why it has not ended: a sentence.
+    pub(crate) async fn end_reshape(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> std::result::Result<Rc<Volume>, String> {
+        let _starting = array.starting.take(1).await;
+        let gone = || format!("'{}' is not served", volume.name());
+        let (id, (to, save)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
+        let to_id = to.id().ok_or_else(gone)?;
+        let filled = self.fill(array, volume, &to).await?;
+        let rest = {
+            let _turn = array.metadata.take(1).await;
+            self.record_end(array, (volume, &to, &save), filled).await?
+        };
+        self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::End, done)).await?;
+        volume.set_served(None);
+        to.hide(false);
+        self.withdraw_one(array, &save).await;
+        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
+            self.apply(to_id, &change).await?;
+        }
+        let _turn = array.metadata.take(1).await;
+        for regions in [volume.regions(), save.regions()] {
+            array.trust(regions.clone());
+            array.drop_regions(regions);
+        }
+        array.look_at_state(self.env.unix_time());
+        Ok(to)
+    }
+
+    /// Fills what follows what was moved in the same region, whose redundancy is relied upon as a whole; all of it while a drive is
+    /// missing. Up to which stripe.
+    async fn fill(&self, array: &Array, volume: &Volume, to: &Volume) -> std::result::Result<u64, String> {
+        let (regions, all) = (engine::Regions::of(&to.geometry), to.geometry.stripes().0);
+        let Some(id) = volume.id().filter(|_| to.is_redundant()) else { return Ok(all) };
+        let moved = volume.label().capacity_bytes.div_ceil(to.geometry.stripe_bytes().0);
+        let is_whole = array.out().is_empty() && array.behind(to).is_empty();
+        let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
+        let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
+        let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
+        self.tell_shards(order(ReshapeOrder::Widen(moved..end))).await?;
+        self.tell_first(order(ReshapeOrder::Fill(moved..end))).await?;
+        Ok(end)
+    }
+
+    /// Steps 1 and 2 of an end. Which regions nothing was ever written to. The caller has the metadata turn.
+    async fn record_end(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        (volume, to, save): (&Volume, &Volume, &Volume),
+        filled: u64,
+    ) -> std::result::Result<RegionSet, String> {
+        let regions = engine::Regions::of(&to.geometry);
+        let first =
+            (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
+        let rest =
+            RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
+        let marks = to.array_regions(&rest);
+        for region in marks.iter() {
+            array.map.borrow_mut().mark(region.0);
+        }
+        array.unsynced.borrow_mut().extend(marks.iter().map(|region| region.0));
+        let cannot = || format!("that '{}' has come to its new layout cannot be recorded", volume.name());
+        if !self.heal_map(array, &array.in_use()).await.is_empty() {
+            return Err(cannot());
+        }
+        let mut next = array.label();
+        let gone = [volume.uuid, save.uuid];
+        let mut forgotten = volume.all_regions();
+        forgotten.insert_all(&save.all_regions());
+        next.volume.retain(|of| !gone.contains(&of.uuid));
+        forget_regions(&mut next, &forgotten);
+        if let Some(label) = next.volume_mut(to.uuid) {
+            (label.name, label.part) = (volume.name(), None);
+            label.created_unix_s = volume.label().created_unix_s;
+        }
+        if !self.commit(array, next, Vec::new()).await {
+            return Err(cannot());
+        }
+        self.inventory.pass_number_on(volume.uuid, to.uuid).await;
+        Ok(rest)
+    }
+
+    /// Nothing has moved, and nothing is to be.
+    ///
+    /// # Errors
+    /// When something has moved, or it cannot be recorded.
+    pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let _starting = array.starting.take(1).await;
+        self.leave_reshape_now(array, volume).await
+    }
+
+    async fn leave_reshape_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let at = volume.label().reshape.map_or((0, 0), |at| (at.moved_bytes, at.saved_bytes));
+        if at != (0, 0) {
+            return Err(Error::new(
+                ErrorKind::WrongState,
+                format!("'{}' has begun to move; let it come to its end", volume.name()),
+            ));
+        }
+        let was_served = volume.is_served();
+        // The shards serve it by both layouts until then, and by the old one alone afterwards.
+        self.withdraw(array, volume).await;
+        let recorded = {
+            let _turn = array.metadata.take(1).await;
+            let mut next = array.label();
+            taken_back(&mut next, volume.uuid);
+            let left = self.commit_fewer(array, next).await;
+            left.ok_or_else(|| failed(format!("that '{}' stays as it is cannot be recorded", volume.name())))
+        };
+        for drive in recorded? {
+            self.inventory.take_label_off(&drive, &array.names()).await;
+        }
+        match was_served {
+            true => self.attach(array, volume).await,
+            false => Ok(()),
+        }
+    }
+
+    /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then.
+    pub(crate) fn take_back_unbegun(&self, array: &Array, next: &mut Label) -> Vec<Rc<Drive>> {
+        let unbegun = next.volume.iter().find(|of| of.reshape.as_ref().is_some_and(|at| !at.begun));
+        let Some(uuid) = unbegun.map(|of| of.uuid) else { return Vec::new() };
+        taken_back(next, uuid);
+        let mut places = array.places();
+        let left = places.split_off(next.member.len().min(places.len()));
+        array.set_places(places);
+        left.into_iter().filter_map(|place| place.drive).collect()
+    }
+
+    /// Records a label that names fewer members. The drives that are free then; `None` if that could not be.
+    async fn commit_fewer(self: &Rc<Self>, array: &Rc<Array>, next: Label) -> Option<Vec<Rc<Drive>>> {
+        let (before, mut places) = (array.places(), array.places());
+        let left = places.split_off(next.member.len().min(places.len()));
+        array.set_places(places);
+        if !self.commit(array, next, Vec::new()).await {
+            array.set_places(before);
+            return None;
+        }
+        Some(left.into_iter().filter_map(|place| place.drive).collect())
+    }
+
+    /// What is known of the volume that hosts have at a byte: by the layout that it lies by there.
+    pub(crate) fn side_of(
+        &self,
+        array: &Array,
+        volume: &Rc<Volume>,
+        at: u64,
+    ) -> (Rc<Volume>, engine::VolumeState) {
+        let to = array.reshape_of(volume).filter(|(_, moved)| at < moved.to.0);
+        let side = to.and_then(|_| array.parts_of(volume)).map_or_else(|| volume.clone(), |(to, _)| to);
+        let state = volume_state(array, &side);
+        (side, state)
+    }
+}

@@ -1,0 +1,343 @@
+//! `volume expand` and `volume migrate`: what a volume's other layout is to be, and whether it can come to it.
+//!
+//! Everything is checked before anything is written (but for opening drives, which takes their locks). The order of what is written then
+//! is that of [`Arrays::begin_reshape`](crate::arrays::Arrays::begin_reshape).
+
+use crate::arrays::array::Array;
+use crate::arrays::extents;
+use crate::arrays::journal;
+use crate::arrays::reshape::reshape_between;
+use crate::arrays::volume::Volume;
+use crate::interface::{Error, ErrorKind, LayoutInfo, ReshapeInfo, ReshapeVolume, Result};
+use crate::inventory::Drive;
+use crate::lifecycle::candidates::Candidate;
+use crate::lifecycle::{Lifecycle, free_end};
+use engine::{Regions, Reshape};
+use layout::{Geometry, Level};
+use ondisk::{BLOCK, Label, Member, PartLabel, ReshapeLabel, Tail, VolumeLabel};
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize};
+
+/// The most that is saved at a time, of each drive.
+const MOST_SAVED: u64 = 4 << 20;
+
+/// What is read of each drive to find out how fast it is.
+const SAMPLE: ByteCount = ByteCount(4 << 20);
+
+/// Levels that a volume can be moved from, and to.
+const FROM: [Level; 4] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6];
+const TO: [Level; 3] = [Level::Raid0, Level::Raid5, Level::Raid6];
+
+fn invalid(sentence: impl ToString) -> Error {
+    Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// The way that a volume is to go.
+struct Way {
+    geometry: Geometry,
+    capacity: ByteCount,
+    /// Where windows are saved, from the beginning of the room of the journals, and how.
+    save_at: u64,
+    save: Geometry,
+    reshape: Reshape,
+}
+
+/// A volume that goes to another layout, or would: its array, what is to be said of it, and notes, a sentence each.
+pub(crate) type OfReshape = (Rc<Array>, Rc<Volume>, ReshapeInfo, Vec<String>);
+
+impl Lifecycle {
+    /// Begins to move a volume to another layout, or says what that would come to.
+    pub(crate) async fn reshape_volume(self: &Rc<Self>, order: &ReshapeVolume) -> Result<OfReshape> {
+        let (array, volume) = self.arrays.find_volume(&order.volume)?;
+        self.check_can_move(&array, &volume)?;
+        let mut candidates = Vec::new();
+        let checked = self.check_candidates(&order.add, order.destroy_data, &mut candidates).await;
+        let way = checked.and_then(|()| way_of(order, &array, &volume, &candidates));
+        let way = match way {
+            Ok(way) => way,
+            Err(error) => {
+                self.let_go(&candidates).await;
+                return Err(error);
+            }
+        };
+        let mut info = info_of(&volume, &way);
+        if order.dry_run {
+            info.estimated_s = self.estimate(&array, &way, &candidates).await;
+            self.let_go(&candidates).await;
+            return Ok((array, volume, info, Vec::new()));
+        }
+        self.adopt(&candidates).await;
+        let begun = self.begin(&array, &volume, &way, &candidates).await;
+        if let Err(error) = begun {
+            self.let_go(&candidates).await;
+            return Err(error);
+        }
+        let note = "hosts that are connected see the new size when they connect again; run 'softroc task list' for the progress";
+        Ok((array, volume, info, vec![note.to_owned()]))
+    }
+
+    /// Whether a volume is as one has to be that is moved.
+    fn check_can_move(&self, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let (name, label) = (volume.name(), volume.label());
+        if let Some(moving) = array.on_its_way() {
+            return Err(wrong(format!(
+                "'{}' is on its way to another layout already; run 'softroc task list' for its progress",
+                moving.name()
+            )));
+        }
+        if array.known_volumes().len() > 1 {
+            return Err(wrong(format!(
+                "the array of '{name}' has other volumes ({}), which would have to be moved along; delete them, or create a volume on other drives and copy",
+                array.names()
+            )));
+        }
+        if !volume.is_served() || !array.out().is_empty() || !array.behind(volume).is_empty() {
+            return Err(wrong(format!(
+                "'{name}' can be moved when all of its drives are online; run 'softroc volume show {name}'"
+            )));
+        }
+        if array.unsynced_of(volume) > 0 {
+            return Err(wrong(format!(
+                "'{name}' can be moved when its resync is complete; run 'softroc task list' for its progress"
+            )));
+        }
+        if array.label().member.iter().any(|member| member.replacement.is_some()) {
+            return Err(wrong(format!(
+                "a drive of '{name}' is being replaced; run 'softroc task list' and try again when that is done"
+            )));
+        }
+        if label.kept.is_some() || label.data_log.is_some() {
+            return Err(wrong(format!(
+                "'{name}' answers writes from its cache, and cannot while it is moved; first run 'softroc volume set {name} --write-mode write-through'"
+            )));
+        }
+        if !label.punctured.is_empty() {
+            return Err(wrong(format!(
+                "blocks of '{name}' are lost, and have no place in another layout; first write them anew, 'softroc volume show {name}' tells how many there are"
+            )));
+        }
+        if volume.is_hidden() {
+            return Err(wrong(format!("'{name}' is being initialised; try again when that is done")));
+        }
+        Ok(())
+    }
+
+    /// Writes what is written at a beginning.
+    async fn begin(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        way: &Way,
+        candidates: &[Candidate],
+    ) -> Result<()> {
+        let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
+        let next = self.label_on_its_way(array, volume, way, &drives)?;
+        // As it is recorded: with the next generation.
+        Label { generation: next.generation + 1, ..next.clone() }.check().map_err(invalid)?;
+        self.arrays.begin_reshape(array, volume, next, &drives).await
+    }
+
+    /// The label that names new drives and parts; nothing has begun in it.
+    fn label_on_its_way(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        way: &Way,
+        drives: &[Rc<Drive>],
+    ) -> Result<Label> {
+        let (mut next, of) = (array.label(), volume.label());
+        let since = next.generation + 1;
+        let members = u16::try_from(next.member.len()).unwrap_or(u16::MAX);
+        for drive in drives {
+            let uuid = self.arrays.new_uuid();
+            next.member.push(Member::online(uuid, drive.name.clone(), drive.extent(), since));
+        }
+        let part = |suffix: &str, geometry: &Geometry, saves: bool, next: &Label| {
+            let count = Regions::of(geometry).count;
+            let first = extents::free_regions(Some(next), count).ok_or_else(|| {
+                invalid(format!("'{}' would have more regions than an array has room for", of.name))
+            })?;
+            let label = self.label_of(format!("{}+{suffix}", of.name), geometry, first..first + count);
+            Ok::<VolumeLabel, Error>(VolumeLabel {
+                sector_bytes: of.sector_bytes,
+                part: Some(PartLabel { of: of.uuid, saves }),
+                ..label
+            })
+        };
+        let save = VolumeLabel { data_start_bytes: way.save_at, ..part("save", &way.save, true, &next)? };
+        next.volume.push(save.clone());
+        let to = VolumeLabel {
+            data_start_bytes: of.data_start_bytes,
+            capacity_bytes: way.capacity.0,
+            write_mode: of.write_mode,
+            read_mode: of.read_mode,
+            cache_mode: of.cache_mode,
+            drive_cache: of.drive_cache,
+            sector_format: of.sector_format,
+            ..part("new", &way.geometry, false, &next)?
+        };
+        let asked = of.level.has_parity().then_some(of.write_hole).filter(|_| to.level.has_parity());
+        let to = journal::with_write_hole(to, asked, Some(&next)).map_err(invalid)?;
+        let reshape =
+            ReshapeLabel { to: to.uuid, save: save.uuid, begun: false, moved_bytes: 0, saved_bytes: 0 };
+        next.volume.push(to);
+        if let Some(label) = next.volume_mut(volume.uuid) {
+            (label.members, label.reshape) = (Some(members), Some(reshape));
+        }
+        Ok(next)
+    }
+
+    /// How long it takes, at the rate at which the slowest drive can be read now.
+    async fn estimate(&self, array: &Array, way: &Way, candidates: &[Candidate]) -> Option<u64> {
+        let mut slowest: Option<f64> = None;
+        let members = array.places().into_iter().filter_map(|place| place.drive);
+        for drive in members.chain(candidates.iter().map(|candidate| candidate.drive.clone())) {
+            let access = drive.access()?;
+            let len = SAMPLE.min(access.info().size).align_down(BLOCK);
+            let began = self.env.now();
+            access.read(ByteRange::new(ByteOffset::ZERO, len)).await.ok()?;
+            let seconds = self.env.now().since(began).as_secs_f64().max(1e-9);
+            let rate = len.0 as f64 / seconds;
+            slowest = Some(slowest.map_or(rate, |other| other.min(rate)));
+        }
+        let part = |geometry: &Geometry| {
+            let data = geometry.capacity().0 as f64 / geometry.member_size().0 as f64;
+            way.reshape.bytes().0 as f64 / data
+        };
+        // Each drive is read by the old layout, and written by the new one.
+        let bytes = part(way.reshape.from()) + part(way.reshape.to());
+        slowest.map(|rate| (bytes / rate).ceil() as u64)
+    }
+}
+
+/// The layout that a volume is to come to.
+fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[Candidate]) -> Result<Way> {
+    let (name, label, of) = (volume.name(), array.label(), volume.label());
+    let level: Level = match &order.level {
+        Some(level) => level.parse().map_err(invalid)?,
+        None => of.level,
+    };
+    if !FROM.contains(&of.level) || !TO.contains(&level) {
+        let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
+        return Err(invalid(format!(
+            "'{name}' cannot go from {} to {}: volumes of {} can go to {}; create a volume on other drives and copy, or choose one of these with --level",
+            of.level.name(),
+            level.name(),
+            names(&FROM),
+            names(&TO)
+        )));
+    }
+    let strip = StripSize::new(ByteCount(order.strip_bytes.unwrap_or(of.strip_bytes))).map_err(invalid)?;
+    let drives = label.member.len() + candidates.len();
+    if level == of.level && strip.bytes().0 == of.strip_bytes && candidates.is_empty() {
+        return Err(invalid(format!(
+            "'{name}' is so already; add drives with --add, or choose another --level or --strip"
+        )));
+    }
+    if let Some(large) = candidates.iter().find(|candidate| candidate.sector.bytes().0 > of.sector_bytes) {
+        return Err(invalid(format!(
+            "drive {} has sectors of {} bytes, and '{name}' has sectors of {}; choose drives with sectors of {}",
+            large.drive.name,
+            large.sector.bytes().0,
+            of.sector_bytes,
+            of.sector_bytes
+        )));
+    }
+    let sizes = label.member.iter().map(|member| ByteCount(member.size_bytes));
+    let end = free_end(sizes.chain(candidates.iter().map(|candidate| candidate.size)), label.tail);
+    let room = ByteCount(end.0.saturating_sub(of.data_start_bytes));
+    let drives = DriveCount(u16::try_from(drives).unwrap_or(u16::MAX));
+    let mut shape = layout::Shape::new(level, drives);
+    if level == of.level {
+        shape.parity = of.parity;
+    }
+    shape.check().map_err(invalid)?;
+    let geometry = shape.geometry(strip, room).map_err(invalid)?;
+    let capacity = order.size_bytes.map_or(geometry.capacity(), ByteCount);
+    let least = ByteCount(of.capacity_bytes);
+    if capacity < least || capacity > geometry.capacity() || !capacity.is_aligned(ByteCount(of.sector_bytes))
+    {
+        return Err(invalid(format!(
+            "{} on {} drives has {}, and '{name}' has {least} that stay in use; add drives with --add, or choose a --size from {} to {} bytes",
+            level.title(),
+            drives.0,
+            geometry.capacity(),
+            least.0,
+            geometry.capacity().0
+        )));
+    }
+    let (save_at, save) = save_place(&label, &geometry)?;
+    let reshape = reshape_between(volume, &geometry, save.member_size());
+    let reshape = reshape.map_err(|why| {
+        invalid(format!("'{name}' cannot be moved so: {why}; add drives with --add, or copy it to a volume on other drives"))
+    })?;
+    Ok(Way { geometry, capacity, save_at, save, reshape })
+}
+
+/// Where windows of a layout are saved, from the beginning of the room of the journals, and how.
+fn save_place(label: &Label, geometry: &Geometry) -> Result<(u64, Geometry)> {
+    let taken = label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
+    let gap = extents::longest(&extents::gaps(taken.collect(), Tail::JOURNALS.0)).unwrap_or(0..0);
+    let row = geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe());
+    let most = ((gap.end - gap.start) / 2).min(MOST_SAVED).max(row);
+    let save = geometry.with_member_size(ByteCount(most / row * row)).map_err(invalid)?;
+    let save_at = gap.start.next_multiple_of(BLOCK.0);
+    if save_at + save.member_size().0 > gap.end {
+        return Err(invalid(format!(
+            "there is no room to save a row of {} of each drive; choose a smaller --strip",
+            ByteCount(row)
+        )));
+    }
+    Ok((save_at, save))
+}
+
+fn layout_info(geometry: &Geometry, capacity: u64) -> LayoutInfo {
+    LayoutInfo {
+        level: geometry.level().name().to_owned(),
+        drives: geometry.drives().0,
+        strip_bytes: geometry.strip().bytes().0,
+        capacity_bytes: capacity,
+        may_lose: geometry.survives().at_least.0,
+    }
+}
+
+fn info_of(volume: &Volume, way: &Way) -> ReshapeInfo {
+    let from = layout_info(&volume.geometry, volume.label().capacity_bytes);
+    let to = layout_info(&way.geometry, way.capacity.0);
+    let data = |save: &Geometry| save.capacity().0;
+    ReshapeInfo {
+        volume: volume.name(),
+        may_lose: from.may_lose.min(to.may_lose),
+        saved_at_a_time_bytes: data(&way.save),
+        at_a_time_bytes: way.reshape.most_bytes().0,
+        estimated_s: None,
+        moved_bytes: 0,
+        total_bytes: from.capacity_bytes,
+        from,
+        to,
+    }
+}
+
+/// What is said of a volume that is on its way.
+pub(crate) fn info_on_its_way(array: &Array, volume: &Volume) -> Option<ReshapeInfo> {
+    let (reshape, moved) = array.reshape_of(volume)?;
+    let of = volume.label().reshape?;
+    let (to, save) = (array.volume(of.to)?, array.volume(of.save)?);
+    let from = layout_info(&volume.geometry, volume.label().capacity_bytes);
+    let new = layout_info(&to.geometry, to.label().capacity_bytes);
+    Some(ReshapeInfo {
+        volume: volume.name(),
+        may_lose: from.may_lose.min(new.may_lose),
+        saved_at_a_time_bytes: save.geometry.capacity().0,
+        at_a_time_bytes: reshape.most_bytes().0,
+        estimated_s: None,
+        moved_bytes: moved.to.0,
+        total_bytes: reshape.bytes().0,
+        from,
+        to: new,
+    })
+}

@@ -1,0 +1,137 @@
+//! A volume moved to another layout, window by window ([`engine::Mover`] has the order).
+//!
+//! Between two windows the task looks whether it is to go on: wishes, a resync that has to come first, hosts beside which it goes slower.
+
+use super::run::SETTLE;
+use super::steps::StepEnd;
+use super::task::{About, Task, Wish};
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, TaskKind, TaskState};
+use crate::tasks::Tasks;
+use engine::{Mover, Step};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The longest that the task stands back after a window.
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+impl Tasks {
+    /// A volume that is on its way is moved on.
+    pub(crate) fn ensure_reshape(self: &Rc<Self>, array: &Array, volume: &Volume, cause: &str) {
+        let Some(of) = volume.label().reshape else { return };
+        let about = About { drive: Some(of.to), ..About::of_volume(array.uuid, volume.uuid) };
+        self.ensure(array, TaskKind::Reshape, about, volume.label().capacity_bytes, cause);
+    }
+
+    /// An operator has stopped a task. What it did of a move is taken back; nothing is to be taken back of any other.
+    /// Whether it is stopped: otherwise it goes on.
+    pub(super) async fn take_back(&self, task: &Task) -> bool {
+        let about = task.about();
+        let array = about.array.and_then(|uuid| self.arrays.get(uuid));
+        let volume = array.as_ref().zip(about.volume).and_then(|(array, uuid)| array.volume(uuid));
+        match (task.kind(), array, volume) {
+            (TaskKind::Reshape, Some(array), Some(volume)) if volume.is_on_its_way() => {
+                let left = self.arrays.leave_reshape(&array, &volume).await;
+                if let Err(error) = &left {
+                    task.change(&self.env, |record| record.wish = Wish::Run);
+                    tracing::warn!("{} goes on: {error}", task.title());
+                }
+                left.is_ok()
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a task can be stopped: what has moved to another layout does not come back.
+    pub(super) fn check_can_stop(&self, task: &Task) -> crate::interface::Result<()> {
+        let about = task.about();
+        let array = about.array.and_then(|uuid| self.arrays.get(uuid));
+        let volume = array.zip(about.volume).and_then(|(array, uuid)| array.volume(uuid));
+        let at = volume.and_then(|volume| volume.label().reshape);
+        match at.filter(|at| task.kind() == TaskKind::Reshape && (at.moved_bytes, at.saved_bytes) != (0, 0)) {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::WrongState,
+                format!(
+                    "{} has moved a part of it, which does not come back; to have it stand still, run 'softroc task pause {}'",
+                    task.title(),
+                    task.id()
+                ),
+            )),
+        }
+    }
+
+    /// Moves a volume on until all of it is moved, or something else is to be done first.
+    pub(super) async fn reshape(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
+        task.stand(&self.env, TaskState::Running, None);
+        let end = self.move_on(task, array, volume).await;
+        if end == StepEnd::Interrupted {
+            self.env.sleep(SETTLE).await;
+        }
+        end
+    }
+
+    async fn move_on(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
+        let Some((reshape, moved)) = array.reshape_of(volume) else { return StepEnd::Interrupted };
+        let total = reshape.bytes().0;
+        let mut mover = Mover::new(reshape, moved);
+        let (mut began, mut before, mut asked) = (self.env.now(), moved.to.0, requests(volume));
+        while let Some(step) = mover.step() {
+            let opened = matches!(step, Step::Open(_));
+            if let Err(why) = self.arrays.reshape_step(array, volume, step).await {
+                let is_away = !volume.is_served() || self.attention.is_closing();
+                return if is_away { StepEnd::Interrupted } else { StepEnd::Failed(why) };
+            }
+            mover.done();
+            if !opened {
+                continue;
+            }
+            let at = mover.recorded().to.0;
+            let mut progress = task.progress();
+            (progress.done_bytes, progress.total_bytes) = (at, total);
+            task.advance(self.env.now(), progress);
+            self.list.touch();
+            if at < total {
+                self.stand_back(task, (began, at - before), requests(volume) != asked).await;
+            }
+            (began, before, asked) = (self.env.now(), at, requests(volume));
+            if task.wish() != Wish::Run || self.attention.is_closing() {
+                return StepEnd::Stopped;
+            }
+            if array.is_unsynced_on_its_way(volume) || !volume.is_served() {
+                return StepEnd::Interrupted;
+            }
+        }
+        let (name, from) = (volume.name(), volume.geometry);
+        match self.arrays.end_reshape(array, volume).await {
+            Ok(to) => {
+                let text = format!("'{name}' has come to its new layout: {}, which was {from}", to.geometry);
+                let effect = "hosts see its size when they connect again";
+                self.events.report(EventCode::VolumeReshaped, &name, "all of it is moved", effect, text);
+                StepEnd::Done
+            }
+            Err(why) => StepEnd::Failed(why),
+        }
+    }
+
+    /// Stands back after a window that took so long for so many bytes: for hosts, if they asked for anything, and for a limit.
+    async fn stand_back(&self, task: &Task, (began, bytes): (env::Instant, u64), hosts: bool) {
+        let (took, pace) = (self.env.now().since(began), task.pace());
+        let share = u32::from(pace.share_percent.clamp(1, 100));
+        let for_hosts = if hosts { took * (100 - share) / share } else { Duration::ZERO };
+        let whole = pace
+            .limit_bytes_per_s
+            .map_or(Duration::ZERO, |limit| Duration::from_secs_f64(bytes as f64 / limit.max(1) as f64));
+        let rest = for_hosts.max(whole.saturating_sub(took)).min(LONGEST_REST);
+        let until = self.env.now() + rest;
+        let changed = || task.wish() != Wish::Run || self.attention.is_closing();
+        crate::signals::wait_or(&self.env, &task.changed, changed, until).await;
+    }
+}
+
+/// How many requests hosts have made of a volume.
+fn requests(volume: &Volume) -> u64 {
+    volume.meter().traffic.done().iter().map(|done| done.completed).sum()
+}

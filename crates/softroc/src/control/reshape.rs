@@ -1,0 +1,45 @@
+//! `softroc volume expand` and `softroc volume migrate`.
+
+use super::{Control, absolute};
+use crate::cli::{Reshaping, VolumeCommand, VolumeExpand, VolumeMigrate};
+use crate::failure::Outcome;
+use controller::{Command, ReshapeVolume};
+
+impl Control {
+    /// Those two of the commands about volumes.
+    pub(super) fn grow(&self, command: &VolumeCommand) -> Outcome {
+        match command {
+            VolumeCommand::Expand(expand) => self.expand(expand),
+            VolumeCommand::Migrate(migrate) => self.migrate(migrate),
+            _ => Ok(()),
+        }
+    }
+
+    /// `softroc volume expand`.
+    fn expand(&self, expand: &VolumeExpand) -> Outcome {
+        let order = ReshapeVolume { volume: expand.name.clone(), ..ReshapeVolume::default() };
+        self.reshape(order, &expand.add, &expand.how)
+    }
+
+    /// `softroc volume migrate`.
+    fn migrate(&self, migrate: &VolumeMigrate) -> Outcome {
+        let order = ReshapeVolume {
+            volume: migrate.name.clone(),
+            level: migrate.level.map(|level| level.name().to_owned()),
+            strip_bytes: migrate.strip.map(|strip| strip.bytes().0),
+            ..ReshapeVolume::default()
+        };
+        self.reshape(order, &migrate.add, &migrate.how)
+    }
+
+    fn reshape(&self, order: ReshapeVolume, add: &[String], how: &Reshaping) -> Outcome {
+        let order = ReshapeVolume {
+            add: add.iter().map(|drive| absolute(drive)).collect::<Outcome<_>>()?,
+            size_bytes: how.size.map(|size| size.0),
+            destroy_data: how.destroy_data,
+            dry_run: how.dry_run,
+            ..order
+        };
+        self.show(&Command::VolumeReshape(order), how.output.json)
+    }
+}
