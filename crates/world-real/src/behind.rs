@@ -7,6 +7,7 @@ use crate::health;
 use crate::sysfs::{self, Interface};
 use crate::worker::Worker;
 use env::{DriveHealth, DriveKind, IoError, IoErrorKind, IoOutcome};
+use rustix::fs::SeekFrom;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::ByteOffset;
@@ -128,6 +129,21 @@ impl OpenDrive {
     pub(crate) fn ends_before(&self, end: ByteOffset) -> bool {
         rustix::fs::fstat(&self.fd)
             .is_ok_and(|file| u64::try_from(file.st_size).is_ok_and(|size| size < end.0))
+    }
+
+    /// What a block device is that says that it is full: of one that was pulled out the kernel knows no size any more, and answers writes so. One
+    /// that is as long as it was is full indeed, as volumes of a thin pool are.
+    pub(crate) fn is_cut(&self) -> Option<IoErrorKind> {
+        if self.info.kind != DriveKind::BlockDevice {
+            return None;
+        }
+        // Nobody reads or writes at the place that this moves.
+        match rustix::fs::seek(&self.fd, SeekFrom::End(0)) {
+            Ok(0) => Some(IoErrorKind::Gone),
+            Ok(size) if size < self.info.size.0 => Some(IoErrorKind::Changed),
+            Ok(_) => None,
+            Err(error) => Some(drive_error(error.raw_os_error()).kind),
+        }
     }
 
     /// Looks whether what was opened still is where it was opened, and as long.

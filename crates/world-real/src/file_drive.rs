@@ -90,6 +90,11 @@ impl Attachment {
         self.open.info.logical_sector.bytes().0
     }
 
+    /// See [`OpenDrive::is_cut`].
+    pub(crate) fn is_cut(&self) -> Option<IoErrorKind> {
+        self.open.is_cut()
+    }
+
     /// Memory that direct I/O can reach.
     pub(crate) fn aligned_memory(&self, len: ByteCount) -> Buf {
         self.ring.pool().take(len).unwrap_or_else(|| Buf::unpooled(len))

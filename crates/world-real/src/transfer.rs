@@ -2,7 +2,7 @@
 //!
 //! Fault model: the kernel may move less than asked (the rest is asked for again), may refuse a way of doing
 //! it (another way is tried), and reports what went wrong by number. Reading past the end of a drive that
-//! has shrunk gives nothing: that it changed is told, never silence.
+//! has shrunk gives nothing: that it changed is told, never silence. One that was pulled out says that it is full: it is told apart from one that is.
 
 use crate::errno::{drive_error, is_transient};
 use crate::file_drive::Attachment;
@@ -168,7 +168,12 @@ impl Transfer {
     }
 
     fn failed(&mut self, errno: i32) -> Step {
-        let error = drive_error(errno);
+        let mut error = drive_error(errno);
+        if error.kind == IoErrorKind::OutOfSpace
+            && let Some(kind) = self.drive.is_cut()
+        {
+            error.kind = kind;
+        }
         if error.kind == IoErrorKind::NotSupported {
             match &mut self.work {
                 Work::Zero { ways, .. } | Work::Trim { ways } if ways.len() > 1 => {
