@@ -5,7 +5,7 @@ mod common;
 use common::Bench;
 use controller::{
     AttachPolicy, Command, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume,
-    Disks, Error, ErrorKind, Reply, SetPolicy,
+    Disks, Error, ErrorKind, Reply, ReshapeVolume, SetPolicy,
 };
 use std::sync::{Arc, Mutex};
 
@@ -156,6 +156,17 @@ fn a_wish_reaches_whoever_makes_disks_before_it_is_answered() {
         bench.ask(wish(policy)).unwrap();
         assert_eq!(wished(&kernel), [("data".to_owned(), policy)]);
     }
+}
+
+/// A disk belongs to a UUID and has a size; a volume that comes to another layout gets others, and its disk would wait for ever.
+#[test]
+fn a_volume_that_is_a_disk_is_not_moved_to_another_layout() {
+    let kernel = Arc::new(Kernel::default());
+    let mut bench = bench(6, &kernel);
+    bench.ask(attach("data", false)).unwrap();
+    let order = ReshapeVolume { volume: "data".into(), ..ReshapeVolume::default() };
+    let why = bench.refused(ErrorKind::InUse, Command::VolumeReshape(order));
+    assert!(why.contains("first run 'softroc detach data'"), "{why}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use controller::{
     Command, ErrorKind, Explain, Reply, ReshapeInfo, ReshapeVolume, SetTask, TaskInfo, TaskKind, TaskState,
     VolumeState,
 };
+use env::BlockTarget;
 
 const STRIP: u64 = 65536;
 
@@ -148,6 +149,50 @@ fn a_volume_comes_to_another_layout_and_its_hosts_stay() {
         bench.write("data", after.capacity_bytes - STRIP, 7, STRIP);
         bench.expect("data", after.capacity_bytes - STRIP, 7, STRIP);
     }
+}
+
+/// A host that was connected before the volume came to its layout is one of its hosts still: the volume is not deleted below it, and not moved
+/// once more, which that host would not notice.
+#[test]
+fn hosts_of_before_are_hosts_still_and_it_is_not_moved_again_below_them() {
+    let mut bench = prepared(WAYS[0], 1, 12 * MIB);
+    let target = bench.shards[0].volume_named("data").unwrap().number();
+    let host = bench.hosts.connect(env::Connection {
+        peer: env::Peer::at("unix:/run/nbd.sock".to_owned()),
+        protocol: "NBD",
+        target,
+        asked_for: "data".to_owned(),
+        since: bench.sim.env().now(),
+        since_unix_s: bench.sim.env().unix_time(),
+    });
+    reshape(&mut bench, order(WAYS[0]));
+    arrive(&mut bench);
+    assert_eq!(bench.show("data").hosts.len(), 1);
+    let delete = Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false };
+    bench.refused(ErrorKind::InUse, delete);
+    let again = ReshapeVolume {
+        volume: "data".into(),
+        level: Some("raid6".into()),
+        add: vec!["e".into()],
+        ..ReshapeVolume::default()
+    };
+    let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(again.clone()));
+    assert!(why.contains("have them connect again first"), "{why}");
+    drop(host);
+    reshape(&mut bench, again);
+    arrive(&mut bench);
+    assert_eq!(bench.show("data").level, "raid6");
+}
+
+/// The old layout counts as lying on all members until the end: a drive that has no room for it was found too small by the next start.
+#[test]
+fn a_drive_that_is_smaller_than_what_is_taken_of_the_others_is_refused() {
+    let mut bench = prepared(WAYS[0], 1, 12 * MIB);
+    bench.add_drives(&["s"], 32 * MIB + 8 * MIB);
+    bench.ask(Command::DriveAdd { drive: "s".into(), size_bytes: None }).unwrap();
+    let small = ReshapeVolume { add: vec!["s".into()], ..order(WAYS[0]) };
+    let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(small));
+    assert!(why.contains("drive s is smaller than what 'data' takes of each drive"), "{why}");
 }
 
 /// Killed, or without power, at any event from the command to the end: what is there is whole, and goes on by itself.

@@ -21,7 +21,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 impl Arrays {
     /// Those that use a volume, in the order in which they came.
     fn using(&self, volume: &Volume) -> Vec<Arc<Host>> {
-        volume.id().map_or_else(Vec::new, |id| self.hosts.of(id.0.into()))
+        let all = volume.former().into_iter().chain(volume.id());
+        all.flat_map(|id| self.hosts.of(id.0.into())).collect()
+    }
+
+    /// Whether hosts are connected to a volume since before it came to the layout that it has.
+    pub(crate) fn has_former_hosts(&self, volume: &Volume) -> bool {
+        volume.former().into_iter().any(|id| !self.hosts.of(id.0.into()).is_empty())
     }
 
     /// How many hosts are connected.

@@ -52,6 +52,9 @@ impl Arrays {
         }
         next.confirmed = array.confirmed();
         let before = array.label();
+        next.generation = next.generation.max(before.generation);
+        // A drive that was to join, and does not, has no place any more.
+        failing.retain(|one| one.slot < next.member.len());
         loop {
             next.generation += 1;
             for (member, was) in next.member.iter_mut().zip(&before.member) {

@@ -148,7 +148,8 @@ fn forget_regions(next: &mut Label, gone: &RegionSet) {
 }
 
 impl Arrays {
-    /// Steps 1 to 4 of a beginning. `next`: the label that names the new drives and the parts.
+    /// Steps 1 to 4 of a beginning. `next` makes the label that names the new drives and the parts, out of the array's newest when
+    /// nobody else changes that: what is recorded meanwhile must not be taken back.
     ///
     /// # Errors
     /// Why it has not begun: then all is as it was.
@@ -156,14 +157,17 @@ impl Arrays {
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
-        next: Label,
+        next: impl FnOnce() -> Result<Label>,
         drives: &[Rc<Drive>],
     ) -> Result<()> {
         let _starting = array.starting.take(1).await;
         let before = array.places();
         let recorded = {
             let _turn = array.metadata.take(1).await;
-            self.record_beginning(array, volume, next, drives).await
+            match next() {
+                Ok(next) => self.record_beginning(array, volume, next, drives).await,
+                Err(error) => Err(error),
+            }
         };
         let begun = match recorded {
             Ok(()) => self.attach_parts(array, volume).await,
@@ -376,6 +380,7 @@ impl Arrays {
             self.record_end(array, (volume, &to, &save), filled).await?
         };
         self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::End, done)).await?;
+        to.takes_over(volume);
         volume.set_served(None);
         to.hide(false);
         self.withdraw_one(array, &save).await;
@@ -471,13 +476,12 @@ impl Arrays {
             let left = self.commit_fewer(array, next).await;
             left.ok_or_else(|| failed(format!("that '{}' stays as it is cannot be recorded", volume.name())))
         };
-        for drive in recorded? {
-            self.inventory.take_label_off(&drive, &array.names()).await;
+        for drive in recorded.iter().flatten() {
+            self.inventory.take_label_off(drive, &array.names()).await;
         }
-        match was_served {
-            true => self.attach(array, volume).await,
-            false => Ok(()),
-        }
+        let is_started = was_served && !array.has_lost();
+        let attached = if is_started { self.attach(array, volume).await } else { Ok(()) };
+        recorded.map(drop).and(attached)
     }
 
     /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then.

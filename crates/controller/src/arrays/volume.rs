@@ -30,6 +30,8 @@ pub(crate) struct Volume {
     label: RefCell<VolumeLabel>,
     /// What the shards call it while they serve it.
     served: Cell<Option<VolumeId>>,
+    /// What the shards called it by the layouts that it came from: hosts that were connected then are still.
+    former: RefCell<Vec<VolumeId>>,
     /// By slot, how often the shards were told of another drive since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
@@ -74,6 +76,7 @@ impl Volume {
             geometry,
             label: RefCell::new(label),
             served: Cell::default(),
+            former: RefCell::default(),
             swaps: RefCell::default(),
             hidden: Cell::default(),
             draining: RefCell::default(),
@@ -191,6 +194,16 @@ impl Volume {
 
     pub(crate) fn is_served(&self) -> bool {
         self.served.get().is_some()
+    }
+
+    /// See the field.
+    pub(super) fn former(&self) -> Vec<VolumeId> {
+        self.former.borrow().clone()
+    }
+
+    /// Hosts of the other one are its own from now on, and those of the layouts that this one came from.
+    pub(super) fn takes_over(&self, from: &Volume) {
+        self.former.borrow_mut().extend(from.former().into_iter().chain(from.id()));
     }
 
     pub(super) fn set_served(&self, id: Option<VolumeId>) {

@@ -1,9 +1,21 @@
 //! What is refused of a volume that is on its way to another layout.
 
 use super::Commands;
+use crate::arrays::volume::Volume;
 use crate::interface::{Command, Error, ErrorKind, Result};
 
 impl Commands {
+    /// Whether a volume is no disk of this machine: a disk belongs to a UUID and has a size, and the volume will have others.
+    pub(super) fn check_no_disk(&self, volume: &Volume) -> Result<()> {
+        let Some(disk) = self.attached.of(&volume.uuid.to_string()) else { return Ok(()) };
+        let name = volume.name();
+        let sentence = format!(
+            "'{name}' is {} of this machine, which could not go on with the layout that it comes to; first run 'softroc detach {name}', and 'softroc attach {name}' when it is there",
+            disk.device
+        );
+        Err(Error::new(ErrorKind::InUse, sentence))
+    }
+
     /// Whether a change can be made now: not one that a volume on its way would have to take along.
     pub(super) fn check_on_its_way(&self, command: &Command) -> Result<()> {
         let array = match command {
@@ -16,6 +28,7 @@ impl Commands {
                 let drive = self.arrays.find_drive(drive).ok();
                 drive.and_then(|drive| self.arrays.place_of(&drive)).map(|(array, _)| array)
             }
+            Command::VolumeAttach { volume, .. } => self.arrays.find_array(volume).ok(),
             Command::TaskStart(start) if start.what.is_init() => {
                 start.volume.as_ref().and_then(|volume| self.arrays.find_array(volume).ok())
             }

@@ -234,6 +234,8 @@ impl Commands {
 
     /// `volume expand`, `volume migrate`.
     async fn reshape(&self, order: &ReshapeVolume) -> Result<Reply> {
+        let (_, volume) = self.arrays.find_volume(&order.volume)?;
+        self.check_no_disk(&volume)?;
         let (array, volume, info, notes) = self.lifecycle.reshape_volume(order).await?;
         if !order.dry_run {
             self.tasks.ensure_reshape(&array, &volume, "an operator asked for it");

@@ -120,6 +120,11 @@ impl Lifecycle {
                 "blocks of '{name}' are lost, and have no place in another layout; first write them anew, 'softroc volume show {name}' tells how many there are"
             )));
         }
+        if self.arrays.has_former_hosts(volume) {
+            return Err(wrong(format!(
+                "hosts are connected to '{name}' since before it came to the layout that it has; have them connect again first, 'softroc volume show {name}' lists them"
+            )));
+        }
         if volume.is_hidden() {
             return Err(wrong(format!("'{name}' is being initialised; try again when that is done")));
         }
@@ -135,9 +140,14 @@ impl Lifecycle {
         candidates: &[Candidate],
     ) -> Result<()> {
         let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
-        let next = self.label_on_its_way(array, volume, way, &drives)?;
-        // As it is recorded: with the next generation.
-        Label { generation: next.generation + 1, ..next.clone() }.check().map_err(invalid)?;
+        let next = || {
+            // Much may have happened until it is the label's turn.
+            self.check_can_move(array, volume)?;
+            let next = self.label_on_its_way(array, volume, way, &drives)?;
+            // As it is recorded: with the next generation.
+            Label { generation: next.generation + 1, ..next.clone() }.check().map_err(invalid)?;
+            Ok(next)
+        };
         self.arrays.begin_reshape(array, volume, next, &drives).await
     }
 
@@ -245,6 +255,17 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
             large.sector.bytes().0,
             of.sector_bytes,
             of.sector_bytes
+        )));
+    }
+    // The old layout is counted as lying on all members until the end.
+    let is_small = |candidate: &&Candidate| {
+        free_end(std::iter::once(candidate.size), label.tail).0 < of.data_end_bytes()
+    };
+    if let Some(small) = candidates.iter().find(is_small) {
+        return Err(invalid(format!(
+            "drive {} is smaller than what '{name}' takes of each drive ({}); choose a larger one",
+            small.drive.name,
+            ByteCount(of.data_end_bytes())
         )));
     }
     let sizes = label.member.iter().map(|member| ByteCount(member.size_bytes));

@@ -80,9 +80,21 @@ impl Tasks {
         let (mut began, mut before, mut asked) = (self.env.now(), moved.to.0, requests(volume));
         while let Some(step) = mover.step() {
             let opened = matches!(step, Step::Open(_));
+            let is_copy = matches!(step, Step::Close(_) | Step::Save(_) | Step::Write { .. });
             if let Err(why) = self.arrays.reshape_step(array, volume, step).await {
                 let is_away = !volume.is_served() || self.attention.is_closing();
-                return if is_away { StepEnd::Interrupted } else { StepEnd::Failed(why) };
+                if is_away {
+                    return StepEnd::Interrupted;
+                }
+                let recorded = mover.recorded();
+                if is_copy && recorded.saved.is_zero() {
+                    // Hosts do not wait for the next attempt, which begins with this step as well.
+                    let opened = self.arrays.reshape_step(array, volume, Step::Open(recorded.to)).await;
+                    return StepEnd::Failed(
+                        opened.err().map_or(why.clone(), |more| format!("{why}; {more}")),
+                    );
+                }
+                return StepEnd::Failed(why);
             }
             mover.done();
             if !opened {
@@ -107,6 +119,7 @@ impl Tasks {
         let (name, from) = (volume.name(), volume.geometry);
         match self.arrays.end_reshape(array, volume).await {
             Ok(to) => {
+                self.list.pass_check_on(volume.uuid, to.uuid);
                 let text = format!("'{name}' has come to its new layout: {}, which was {from}", to.geometry);
                 let effect = "hosts see its size when they connect again";
                 self.events.report(EventCode::VolumeReshaped, &name, "all of it is moved", effect, text);

@@ -116,14 +116,12 @@ pub(crate) fn end_reshape(volume: &Volume) -> Result<(), String> {
     Ok(())
 }
 
-impl Volume {
-    /// The volume that hosts get in its place: it has come to another layout.
-    pub(super) fn successor(&self) -> Option<&Rc<Volume>> {
-        self.moving.get().filter(|moving| moving.is_over.get()).map(|moving| &moving.to)
-    }
-}
-
 impl Moving {
+    /// The volume that hosts get in the old one's place: that has come to another layout.
+    pub(super) fn successor(&self) -> Option<&Rc<Volume>> {
+        self.is_over.get().then_some(&self.to)
+    }
+
     /// Takes memory for what is copied until something is opened. Nothing is closed yet: hosts that wait hold memory themselves.
     pub(crate) async fn reserve(&self, old: &Volume, len: ByteCount) {
         if self.reserved.borrow().is_none() {
