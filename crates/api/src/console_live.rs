@@ -8,7 +8,8 @@ use crate::{console_routes, events, gate};
 use access::Caller;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use http_body_util::channel::{Channel, Sender};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,6 +24,9 @@ const WHOLE: Duration = Duration::from_secs(2);
 /// A stream says that it is there so often; the script calls a page stale after three times as long.
 const PULSE: Duration = Duration::from_secs(5);
 
+/// Pages that are open at a time, of all who look.
+pub(crate) const MOST: usize = 32;
+
 /// Pieces that wait for a client to take them.
 const WAITING: usize = 4;
 
@@ -35,10 +39,18 @@ pub(crate) async fn live(State(desk): State<Desk>, request: Request) -> Response
     let name = request.uri().path().strip_prefix("/console/live/").unwrap_or_default().to_owned();
     let query = console_routes::query(request.uri());
     // Other than with a refusal, the script knows from this what to say.
-    let Ok(Some(caller)) = caller else { return console_routes::stream(Body::from(SIGNED_OUT)) };
+    let signed_in = caller.ok().flatten().filter(|caller| !caller.must_change);
+    let Some(caller) = signed_in else { return console_routes::stream(Body::from(SIGNED_OUT)) };
+    // Connections are left for those who sign in. The script asks again.
+    let Ok(permit) = desk.streams.clone().try_acquire_owned() else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
     let (sender, body) = Channel::<Bytes>::new(WAITING);
     let open = Open { viewer: console_routes::viewer(&desk, caller.clone()), caller, name, query };
-    tokio::spawn(follow(desk, open, sender));
+    tokio::spawn(async move {
+        follow(desk, open, sender).await;
+        drop(permit);
+    });
     console_routes::stream(Body::new(body))
 }
 

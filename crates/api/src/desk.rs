@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use controller::{Command, ControllerHandle, Error, ErrorKind, Reply, Result};
 use std::sync::Arc;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 /// See the module.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct Desk {
     pub(crate) machine: Machine,
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) office: Arc<Office>,
+    /// Pages of the console that may be open at a time, beyond those that are.
+    pub(crate) streams: Arc<Semaphore>,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,
 }
 

@@ -9,7 +9,7 @@ use crate::notify::{self, Office};
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
-use crate::{events, files, routes};
+use crate::{console_live, events, files, routes};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
@@ -17,8 +17,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::net::UnixListener;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 /// A control socket that is being served, and what else was asked for. Dropping it stops the server and removes the socket.
 pub struct Server {
@@ -86,6 +87,7 @@ impl Server {
             machine,
             subscriptions,
             office,
+            streams: Arc::new(Semaphore::new(console_live::MOST)),
             stopped_controller: Arc::new(stopped_controller),
         };
         let (stop, stopped) = oneshot::channel();
@@ -225,15 +227,29 @@ async fn serve(
         Ok(listener) => listener,
         Err(error) => return tracing::error!("the control socket is not served: {error}"),
     };
+    let (ending, ends) = oneshot::channel::<()>();
     let until = async move {
         // Either the server is stopped, or its owner is gone: both mean the same.
         let _ = stopped.await;
+        drop(ending);
     };
     let service = routes::router(desk).into_make_service_with_connect_info::<Peer>();
-    if let Err(error) = axum::serve(listener, service).with_graceful_shutdown(until).await {
-        tracing::error!("the control socket ended: {error}");
+    let server = axum::serve(listener, service).with_graceful_shutdown(until);
+    let server = tokio::spawn(async move { server.await });
+    // It has no other end than that its other half goes.
+    let _ = ends.await;
+    // Pages that are open are told until they are closed, and answers may be waited for that cannot come any more: the controller does
+    // not answer while its thread waits for this one.
+    match tokio::time::timeout(LAST_ANSWERS, server).await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => tracing::error!("the control socket ended: {error}"),
+        Ok(Err(error)) => tracing::error!("the control socket ended: {error}"),
+        Err(_) => tracing::debug!("connections of the control socket are cut off"),
     }
 }
+
+/// How long requests that are under way when the server is stopped may take to be answered.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Serves the metrics, and nothing else, at a network port.
 async fn serve_metrics(port: MetricsPort, desk: Desk) {

@@ -5,8 +5,9 @@ mod common;
 
 use common::browser::Browser;
 use common::managed::{Managed, address, between, managed};
-use common::{have, skipped, until};
+use common::{Controller, have, run, skipped, until};
 use std::path::Path;
+use std::process::Command;
 
 /// A controller with a volume that is whole, and an account of each role.
 fn served(name: &str) -> Managed {
@@ -333,4 +334,25 @@ fn everybody_can_read_every_page() {
         .filter(|one| !one.starts_with(&managed.address) && one != "about:blank")
         .collect();
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
+}
+
+/// A page that was open at the control socket kept the controller from ever ending: its stream waited for an answer that could not
+/// come any more.
+#[test]
+fn an_open_page_keeps_no_controller_from_ending() {
+    if !have("curl") {
+        return skipped("an open page while the controller ends", "curl is not installed");
+    }
+    let mut controller = Controller::new("console-ends");
+    let (socket, told) = (controller.folder.file("state/control.sock"), controller.folder.file("told"));
+    let mut open = Command::new("curl")
+        .args(["-sN", "--unix-socket", &socket, "-o", &told, "http://localhost/console/live/"])
+        .spawn()
+        .expect("curl starts");
+    until("the page is told", || std::fs::metadata(&told).is_ok_and(|told| told.len() > 0));
+    let stat = format!("/proc/{}/stat", controller.pid());
+    run("kill", &["-TERM", &controller.pid().to_string()]);
+    until("it has ended", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+    controller.stop();
+    open.wait().expect("curl ends with it");
 }

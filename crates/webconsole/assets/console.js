@@ -11,6 +11,7 @@
   if (!from || !window.EventSource) return;
 
   let heard = Date.now();
+  let tried = Date.now();
   let source = null;
   let signedOut = false;
 
@@ -53,6 +54,23 @@
     if (refocus) refocus(part);
   };
 
+  // A page of something that is gone is another page: its parts go, others come.
+  const place = (ids) => {
+    const main = document.getElementById("main");
+    for (const part of main.querySelectorAll(":scope > .part")) {
+      if (ids.includes(part.id)) continue;
+      waiting.delete(part.id);
+      part.remove();
+    }
+    for (const id of ids) {
+      if (document.getElementById(id)) continue;
+      const part = document.createElement("section");
+      part.id = id;
+      part.className = "part";
+      main.append(part);
+    }
+  };
+
   const clock = () => new Date().toLocaleTimeString();
 
   const alive = () => {
@@ -77,10 +95,12 @@
 
   const listen = () => {
     if (source) source.close();
+    tried = Date.now();
     source = new EventSource(from);
     source.addEventListener("parts", (event) => {
       const told = JSON.parse(event.data);
       document.title = told.title;
+      place(told.ids);
       for (const [id, html] of Object.entries(told.parts)) put(id, html);
       alive();
     });
@@ -100,6 +120,8 @@
   setInterval(() => {
     for (const [id, html] of [...waiting]) put(id, html);
     if (signedOut || Date.now() - heard < SILENCE_MS) return;
+    // A connection that only looks open, after a sleep say, tells of no error.
+    if (Date.now() - tried > SILENCE_MS) listen();
     const since = new Date(heard).toLocaleTimeString();
     notice("This page is stale: nothing was heard from the controller since " + since + ".");
   }, 1000);

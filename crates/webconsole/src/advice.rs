@@ -1,7 +1,7 @@
 //! Drives that have to be dealt with: which one it is, whether it may be pulled, when all is safe again, what it cost hosts, and what to buy.
 
 use crate::World;
-use crate::words::{Badge, drive_page, duration, rendered};
+use crate::words::{Badge, drive_page, duration, rendered, shell_word};
 use askama::Template;
 use controller::{DriveInfo, DriveState, TaskInfo, TaskKind, VolumeInfo, VolumeState};
 use units::{ByteCount, both_capacities, counted};
@@ -100,14 +100,27 @@ pub(crate) fn which(drive: &DriveInfo) -> String {
 
 /// Whether it may be pulled.
 fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
+    // What a volume that does not serve lacks may be on this very drive.
+    let stopped = volumes.iter().find(|volume| !volume.state.serves());
     match drive.state {
+        // What is on it may be what a volume waits for: nobody here knows.
+        DriveState::Refused if volumes.is_empty() => {
+            return format!(
+                "No: whose it is is not known. Run 'softroc drive show {}'.",
+                shell_word(&drive.name)
+            );
+        }
         DriveState::Missing => {
-            return "It does not answer, or is not there. If it is, it may be pulled.".to_owned();
+            return match stopped {
+                Some(volume) => format!(
+                    "Only to put it, or its cable, in again: '{}' is {}, and may need what is on it.",
+                    volume.name, volume.state
+                ),
+                None => "It does not answer, or is not there. If it is, it may be pulled.".to_owned(),
+            };
         }
         DriveState::Failed if drive.volumes.is_empty() => return "Yes: no volume uses it.".to_owned(),
         state if is_out(state) => {
-            // What a volume that does not serve lacks may be on this very drive.
-            let stopped = volumes.iter().find(|volume| !volume.state.serves());
             return match stopped {
                 Some(volume) => {
                     format!("No: '{}' is {}, and may need what is on it.", volume.name, volume.state)
@@ -138,11 +151,20 @@ fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
 
 /// When all is safe again.
 fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
+    if drive.state == DriveState::Refused && volumes.is_empty() {
+        return "That cannot be told: whose it is is not known.".to_owned();
+    }
     // One whose place another drive took is of no volume any more: it was of one that is not whole yet, if there is one.
     let degraded = || world.volumes.iter().filter(|volume| volume.state == VolumeState::Degraded).collect();
     let concerned: Vec<&VolumeInfo> = if volumes.is_empty() { degraded() } else { volumes.to_vec() };
     if concerned.is_empty() {
         return "It is: no volume lacks it.".to_owned();
+    }
+    if let Some(volume) = concerned.iter().find(|volume| !volume.state.serves()) {
+        return format!(
+            "When '{}' serves again: with the drives that it lacks, or from a backup.",
+            volume.name
+        );
     }
     let fills = |task: &&TaskInfo| {
         let is_fill = matches!(
@@ -175,6 +197,9 @@ fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
 
 /// What it cost hosts.
 fn cost(drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
+    if drive.state == DriveState::Refused && volumes.is_empty() {
+        return "That cannot be told.".to_owned();
+    }
     let lost: u64 = volumes.iter().map(|volume| volume.lost_bytes).sum();
     let stopped: Vec<&str> =
         volumes.iter().filter(|volume| !volume.state.serves()).map(|volume| volume.name.as_str()).collect();

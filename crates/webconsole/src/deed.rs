@@ -70,7 +70,7 @@ impl Deed {
         let deed = Deed::of(&sent.verb, &sent.of, sent.word.trim())?;
         match deed.typed.as_ref().and_then(|typed| typed.only.as_ref()) {
             Some(only) if only != sent.word.trim() => {
-                let sentence = format!("type '{only}' to {}; nothing was done", deed.label.to_lowercase());
+                let sentence = format!("type '{only}' for '{}'; nothing was done", deed.label);
                 Err(Error::new(ErrorKind::Invalid, sentence))
             }
             _ => Ok(deed),

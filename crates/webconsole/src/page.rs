@@ -15,6 +15,8 @@ pub struct Page {
     parts: Vec<Part>,
     /// Its address below `/console/`, and what follows it.
     at: String,
+    /// Whether it is kept as the controller is while it is open.
+    is_live: bool,
 }
 
 /// A part of a page, which is replaced as a whole.
@@ -47,6 +49,7 @@ struct Whole<'p> {
     exactly: String,
     parts: &'p [Part],
     at: &'p str,
+    is_live: bool,
     user: &'p str,
     role: Role,
     token: &'p str,
@@ -89,7 +92,7 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
     let mut parts = vec![status::part(world, viewer, &back, path.is_empty())];
     parts.extend(own);
     let sign = words::Tone::from(world.health.status).sign();
-    Page { status, title: format!("{sign} {name} · {}", world.host), parts, at }
+    Page { status, title: format!("{sign} {name} · {}", world.host), parts, at, is_live: true }
 }
 
 /// The page that says why something was not done.
@@ -98,7 +101,8 @@ pub fn failed(world: &World, viewer: &Viewer, status: u16, why: &str, back: &str
     let said = Part::new("own", &Said { what, hint: words::sentence(why) });
     let parts = vec![status::part(world, viewer, back, false), said];
     let at = back.strip_prefix("/console/").unwrap_or_default().to_owned();
-    Page { status, title: format!("Refused · {}", world.host), parts, at }
+    // What was said about what somebody asked for stays until they have read it.
+    Page { status, title: format!("Refused · {}", world.host), parts, at, is_live: false }
 }
 
 /// Something that is said instead of a page.
@@ -119,6 +123,7 @@ impl Page {
             exactly: words::exactly(world.now_unix_s),
             parts: &self.parts,
             at: &self.at,
+            is_live: self.is_live,
             user: &viewer.caller.user,
             role: viewer.caller.role,
             token: &viewer.token,
@@ -129,15 +134,18 @@ impl Page {
         })
     }
 
-    /// What an open page has to be told, as JSON: its title, and the parts that are not as it shows them. `None`: nothing.
+    /// What an open page has to be told, as JSON: its title, which parts it has, and those that are not as it shows them. `None`: nothing.
     pub fn changed(&self, shown: &mut Shown) -> Option<String> {
+        let ids: Vec<&str> = self.parts.iter().map(|part| part.id).collect();
+        // A page of something that is gone is another page.
+        shown.parts.retain(|id, _| ids.contains(id));
         let differs = |part: &&Part| shown.parts.get(part.id) != Some(&part.html);
         let parts: BTreeMap<&'static str, String> =
             self.parts.iter().filter(differs).map(|part| (part.id, part.html.clone())).collect();
         if parts.is_empty() && shown.title == self.title {
             return None;
         }
-        let told = serde_json::json!({ "title": self.title, "parts": parts });
+        let told = serde_json::json!({ "title": self.title, "ids": ids, "parts": parts });
         shown.title.clone_from(&self.title);
         shown.parts.extend(parts);
         Some(told.to_string())

@@ -51,7 +51,11 @@ fn a_form_can_be_used_by_those_who_may() {
 fn a_delete_takes_the_name() {
     let refused = Deed::read(&sent("delete", "data", "dat")).expect_err("it is not the name");
     assert_eq!(refused.kind, ErrorKind::Invalid);
-    assert!(refused.message.contains("type 'data' to delete data; nothing was done"), "{}", refused.message);
+    assert!(
+        refused.message.contains("type 'data' for 'Delete data'; nothing was done"),
+        "{}",
+        refused.message
+    );
     let deed = Deed::read(&sent("delete", "data", " data ")).expect("it is");
     assert_eq!(deed.command, Command::VolumeDelete { volume: "data".to_owned(), disconnect_hosts: false });
     assert_eq!(deed.then("/console/volume?of=data"), "/console/?asked=delete");

@@ -65,6 +65,39 @@ fn a_drive_is_pulled_only_where_no_volume_needs_it() {
     assert!(page.contains("Hosts cannot reach data."), "{page}");
 }
 
+/// Drives whose labels cannot be read belong to no volume that is known, and may be all that an array waits for.
+#[test]
+fn of_a_drive_that_is_refused_nobody_says_that_it_may_go() {
+    let mut world = world();
+    world.drives[1].state = controller::DriveState::Refused;
+    (world.drives[1].slot, world.drives[1].volumes) = (None, Vec::new());
+    let page = html(&world, Role::ReadOnly, "drive", &[("of", "/dev/sdb")]);
+    assert!(
+        page.contains("No: whose it is is not known. Run &#39;softroc drive show /dev/sdb&#39;."),
+        "{page}"
+    );
+    assert!(page.contains("That cannot be told."), "{page}");
+    for wrong in ["Yes", "No data.", "It is: no volume lacks it."] {
+        assert!(!page.contains(wrong), "{wrong}: {page}");
+    }
+}
+
+/// Two drives of a RAID 5 lost their cable: what is on them is all there is.
+#[test]
+fn of_a_volume_that_is_offline_missing_drives_are_to_come_back() {
+    let mut world = world();
+    world.tasks.clear();
+    world.volumes[1].state = controller::VolumeState::Offline;
+    world.drives[1].state = controller::DriveState::Missing;
+    let page = html(&world, Role::ReadOnly, "drive", &[("of", "/dev/sdb")]);
+    assert!(page.contains("Only to put it, or its cable, in again: &#39;data&#39; is offline"), "{page}");
+    assert!(
+        page.contains("When &#39;data&#39; serves again: with the drives that it lacks, or from a backup."),
+        "{page}"
+    );
+    assert!(!page.contains("When a new drive is in its place"), "{page}");
+}
+
 /// A hot spare took its place: it is of no volume any more, and the volume is not whole yet.
 #[test]
 fn a_drive_whose_place_was_taken_is_advised_on_as_well() {
