@@ -274,7 +274,7 @@ impl UblkControl {
         })
     }
 
-    /// Removes disk and device: waits until what is under way of the disk has ended.
+    /// Removes disk and device: waits until what is under way of the disk has ended. The device goes when nobody has it open any more.
     ///
     /// # Errors
     /// As the kernel says.
@@ -283,7 +283,7 @@ impl UblkControl {
         self.ask(3, STOP_DEV, index, &mut [], 0).map_err(refused)?;
         let removed = match self.ask(2, DEL_DEV_ASYNC, index, &mut [], 0) {
             // Before Linux 6.9 there is only the one that waits until nobody has the device open any more. No feature tells.
-            Err(error) if is_unknown(error) => self.ask(3, DEL_DEV, index, &mut [], 0),
+            Err(error) if is_unknown(error) => remove_later(index),
             removed => removed,
         };
         removed.map_err(refused)
@@ -292,7 +292,21 @@ impl UblkControl {
 
 /// Whether the kernel does not know a command.
 fn is_unknown(error: Errno) -> bool {
-    matches!(error, Errno::OPNOTSUPP | Errno::INVAL) || error.raw_os_error() == UNKNOWN_COMMAND
+    error == Errno::OPNOTSUPP || error.raw_os_error() == UNKNOWN_COMMAND
+}
+
+/// Removes a device whose disk is stopped, when nobody has it open any more: that may be whoever asks, who cannot wait for it.
+fn remove_later(index: u32) -> rustix::io::Result<()> {
+    let wait = move || {
+        let removed = UblkControl::open().map_err(|error| error.to_string()).and_then(|mut control| {
+            control.ask(3, DEL_DEV, index, &mut [], 0).map_err(|error| error.to_string())
+        });
+        if let Err(why) = removed {
+            tracing::warn!("ublk device {index} is stopped, and still there: {why}");
+        }
+    };
+    let thread = std::thread::Builder::new().name("ublk-removal".into()).spawn(wait);
+    thread.map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
 }
 
 /// What the kernel is told of a disk: length and kinds, then the parameters of each kind.

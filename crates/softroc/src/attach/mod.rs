@@ -154,6 +154,10 @@ impl Keeper {
             }
             DiskRequest::Attach { volume, read_only, by } => {
                 self.attach(&volume, read_only, by)?;
+                if self.volume_of(&volume.uuid).is_none() {
+                    // One that was created since the last look.
+                    self.volumes.push(volume.clone());
+                }
                 if volume.policy != AttachPolicy::Off {
                     self.granted.insert(volume.uuid);
                 }
