@@ -88,8 +88,8 @@ fn chart(page: &mut String, title: &str, loads: &Loads<'_>) {
         let _ = writeln!(page, "<h4>{}, {unit}</h4>", escape(load));
         // A load's bars share a scale: in one unit, with room for what may be expected.
         let most = |figure: &&Reproduced| {
-            let expected = figure.predicted * (1.0 + figure.expected_percent.unwrap_or(0.0) / 100.0);
-            figure.value.unwrap_or(0.0).max(expected)
+            let [_, high] = between(figure.predicted, figure.expected_percent.unwrap_or(0.0));
+            figure.value.unwrap_or(0.0).max(high.unwrap_or(figure.predicted))
         };
         let top = figures.iter().map(most).fold(f64::MIN_POSITIVE, f64::max);
         for figure in figures {
@@ -97,6 +97,12 @@ fn chart(page: &mut String, title: &str, loads: &Loads<'_>) {
         }
     }
     page.push_str("</section>\n");
+}
+
+/// Between what values a figure is whose prediction may be off by so much of the *figure*. An error of all of it has no upper end.
+fn between(predicted: f64, percent: f64) -> [Option<f64>; 2] {
+    let part = percent / 100.0;
+    [Some(predicted / (1.0 + part)), (part < 1.0).then(|| predicted / (1.0 - part))]
 }
 
 /// What is published of a figure, and what is predicted.
@@ -112,8 +118,7 @@ fn pair(page: &mut String, figure: &Reproduced, top: f64) {
     let class = if figure.calibrated { "fitted" } else { "predicted" };
     let share = |value: f64| (value / top * 100.0).clamp(0.0, 100.0);
     let line = figure.expected_percent.map_or_else(String::new, |percent| {
-        let [low, high] =
-            [1.0 - percent / 100.0, 1.0 + percent / 100.0].map(|part| share(figure.predicted * part));
+        let [low, high] = between(figure.predicted, percent).map(|end| share(end.unwrap_or(top)));
         format!("<b style=\"left:{low:.1}%;width:{:.1}%\"></b>", high - low)
     });
     let published = figure.value.unwrap_or(0.0);
@@ -178,7 +183,7 @@ mod tests {
             Reproduced { right: false, place: None, value: None, error_percent: None, ..free.clone() };
         let page = Report { reproduced: vec![free, bound], missing: Vec::new() }.page(&all);
         assert!(page.contains("<h2>fujitsu2016</h2>") && page.contains("8xSAS-12G-HDD, raid5"), "{page}");
-        assert!(page.contains("style=\"width:75.4%\"") && page.contains("style=\"width:90.9%\""), "{page}");
+        assert!(page.contains("style=\"width:74.7%\"") && page.contains("style=\"width:90.0%\""), "{page}");
         assert!(page.contains("left:81.8%;width:18.2%") && page.contains("+20.6 %"), "{page}");
         assert!(
             page.contains("at most 20.6 % off, nine of ten 20.6 %")
