@@ -248,26 +248,7 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
             "'{name}' is so already; add drives with --add, or choose another --level or --strip"
         )));
     }
-    if let Some(large) = candidates.iter().find(|candidate| candidate.sector.bytes().0 > of.sector_bytes) {
-        return Err(invalid(format!(
-            "drive {} has sectors of {} bytes, and '{name}' has sectors of {}; choose drives with sectors of {}",
-            large.drive.name,
-            large.sector.bytes().0,
-            of.sector_bytes,
-            of.sector_bytes
-        )));
-    }
-    // The old layout is counted as lying on all members until the end.
-    let is_small = |candidate: &&Candidate| {
-        free_end(std::iter::once(candidate.size), label.tail).0 < of.data_end_bytes()
-    };
-    if let Some(small) = candidates.iter().find(is_small) {
-        return Err(invalid(format!(
-            "drive {} is smaller than what '{name}' takes of each drive ({}); choose a larger one",
-            small.drive.name,
-            ByteCount(of.data_end_bytes())
-        )));
-    }
+    check_drives(&name, &label, &of, candidates)?;
     let sizes = label.member.iter().map(|member| ByteCount(member.size_bytes));
     let end = free_end(sizes.chain(candidates.iter().map(|candidate| candidate.size)), label.tail);
     let room = ByteCount(end.0.saturating_sub(of.data_start_bytes));
@@ -297,6 +278,31 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
         invalid(format!("'{name}' cannot be moved so: {why}; add drives with --add, or copy it to a volume on other drives"))
     })?;
     Ok(Way { geometry, capacity, save_at, save, reshape })
+}
+
+/// Whether new drives are as those have to be that a volume is moved to.
+fn check_drives(name: &str, label: &Label, of: &VolumeLabel, candidates: &[Candidate]) -> Result<()> {
+    if let Some(large) = candidates.iter().find(|candidate| candidate.sector.bytes().0 > of.sector_bytes) {
+        return Err(invalid(format!(
+            "drive {} has sectors of {} bytes, and '{name}' has sectors of {}; choose drives with sectors of {}",
+            large.drive.name,
+            large.sector.bytes().0,
+            of.sector_bytes,
+            of.sector_bytes
+        )));
+    }
+    // The old layout is counted as lying on all members until the end.
+    let is_small = |candidate: &&Candidate| {
+        free_end(std::iter::once(candidate.size), label.tail).0 < of.data_end_bytes()
+    };
+    if let Some(small) = candidates.iter().find(is_small) {
+        return Err(invalid(format!(
+            "drive {} is smaller than what '{name}' takes of each drive ({}); choose a larger one",
+            small.drive.name,
+            ByteCount(of.data_end_bytes())
+        )));
+    }
+    Ok(())
 }
 
 /// Where windows of a layout are saved, from the beginning of the room of the journals, and how.
