@@ -165,6 +165,7 @@ fn what_a_log_was_said_to_have_outlasts_a_power_cut() {
 /// taken for one about a drive that was being rebuilt. 65008: a start that had the operator's word lost its log in the middle, and was
 /// not looked at again. 72277: shards went on with a log device that another volume had found to have failed (engine/tests/log_devices.rs). 72736: blocks
 /// that rot reached into the neighbour that lies behind them. 71851: a device that came back was thought to have the records of the next log. 75311: a file that was truncated was a smaller drive of a neighbour, and no copy had it.
+/// 80384 and 81441: zeroes that were written while every write is logged were answered from the caches of drives (engine/tests/data_log.rs).
 #[test]
 fn seeds_that_failed_with_a_cache_pass() {
     let options =
@@ -175,6 +176,10 @@ fn seeds_that_failed_with_a_cache_pass() {
     let options = Options { reads: Reads::Drawn, ..options };
     for seed in [50705, 61315, 71851, 72277, 72736, 75311] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
+    }
+    let drawn = Options { logged: Logged::Drawn, ..options.clone() };
+    for seed in [80384, 81441] {
+        assert_fine(&run_all(seed..seed + 1, &drawn, Times::Once, 1, |_, _| true));
     }
     let options = Options { log: Log::Always, ..options };
     assert_fine(&run_all(65008..65009, &options, Times::Once, 1, |_, _| true));

@@ -237,7 +237,13 @@ impl Cache {
     ) -> Admitted {
         // It has waited since it got that, and nobody may look for what is dirty any more.
         let room = room.filter(|_| self.answers(durability));
-        let (answered, waiting) = (room.is_some(), Waiting::new(durability));
+        let answered = room.is_some();
+        // What no record will have is promised by the drives.
+        let durability = match !answered && self.logs_every_write() && self.promises.are_logged() {
+            true => Durability::Durable,
+            false => durability,
+        };
+        let waiting = Waiting::new(durability);
         let (columns, held) = match room {
             Some(room) => {
                 let start = self.in_volume(stripe, range).start;

@@ -204,7 +204,7 @@ impl Cache {
         }
     }
 
-    /// Whether a host is told of a write that is in cells only when the data log has it, whatever it asked for.
+    /// Whether a host is told of a write only when the data log has it, or the drives durably, whatever it asked for.
     pub(super) fn logs_every_write(&self) -> bool {
         self.absorb.get() == Absorb::Logged
     }
