@@ -1,8 +1,6 @@
 //! The alarm: what begins it, what ends it, and that a restart silences nothing.
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use controller::{
     AlarmInfo, AlarmSetting, Command, EventCode, HealthReport, Occurrence, Reply, Severity, WellBeing,
 };

@@ -1,9 +1,7 @@
 //! Several volumes side by side on the drives of one array, of every level.
 
-mod common;
-
-use common::events::{End, at_every_event, end};
-use common::{Bench, MIB, drive_options};
+use crate::common::events::{End, at_every_event, end};
+use crate::common::{self, Bench, MIB, drive_options};
 use controller::{Command, DriveState, ErrorKind, VolumeState};
 use env::IoErrorKind;
 use layout::{Level, Shape};

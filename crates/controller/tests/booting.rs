@@ -1,8 +1,6 @@
 //! A machine is switched on, and a drive is missing: what starts by itself, what asks, and what the events say of it.
 
-mod common;
-
-use common::{Bench, MIB};
+use crate::common::{self, Bench, MIB};
 use controller::{Command, SetPolicy, StartDegraded, VolumeState};
 
 const TWO: [&str; 2] = ["a", "b"];

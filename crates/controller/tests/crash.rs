@@ -3,10 +3,8 @@
 //! What was acknowledged is there (over a power cut: what was flushed); what was being written is old or new,
 //! sector by sector; nothing else has changed; and redundancy agrees in the end.
 
-mod common;
-
-use common::events::{End, at_every_event, end};
-use common::{Bench, create};
+use crate::common::events::{End, at_every_event, end};
+use crate::common::{self, Bench, create};
 use controller::{Command, ErrorKind, VolumeState};
 use env::IoErrorKind;
 use units::{ByteCount, ByteOffset, ByteRange};

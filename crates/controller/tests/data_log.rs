@@ -1,11 +1,9 @@
 //! What hosts flush of a write-back volume with a log is on the log's devices before it is on the members: it is there after whatever
 //! ends the process, and whichever device or drive is missing then.
 
-mod common;
-
-use common::events::{End, at_every_event, end};
-use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event, end};
+use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
+use crate::common::{Bench, MIB};
 use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
 use units::{ByteCount, ByteOffset, ByteRange};
 

@@ -1,8 +1,6 @@
 //! Volumes as disks of this machine: what is asked of whoever makes them, what is kept, and what is refused.
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use controller::{
     AttachPolicy, Command, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume,
     Disks, Error, ErrorKind, Reply, ReshapeVolume, SetPolicy,

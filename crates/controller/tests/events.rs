@@ -1,11 +1,9 @@
 //! Events: their numbers, and the list of their kinds, from which `docs/events.md` is made. To make it anew after a change
-//! of that list: `SOFTROC_WRITE_DOCS=1 cargo test -p controller --test events`.
+//! of that list: `SOFTROC_WRITE_DOCS=1 cargo test -p controller --test controller events::`.
 
 #![allow(clippy::disallowed_methods, reason = "the table is compared with a file of the sources")]
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use controller::{Command, EventCode};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Drives that failed are remembered as failed; drives that merely vanished come back.
 
-mod common;
-
-use common::{Bench, MIB};
+use crate::common::{self, Bench, MIB};
 use controller::{AddSpare, Command, DriveState, ErrorKind, SetPolicy, VolumeState};
 use env::IoErrorKind;
 use units::{ByteCount, ByteOffset, ByteRange};

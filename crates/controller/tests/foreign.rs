@@ -1,9 +1,7 @@
 //! Arrays of other systems, imported with their data, refused, cleared; and imports that are interrupted anywhere.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event};
+use crate::common::{self, Bench, MIB};
 use controller::{Command, ErrorKind, ForeignDrive, ForeignVolume, Reply, VolumeInfo, VolumeState};
 use ondisk::ddf::{self, Effort, Look, Step, Structure};
 use ondisk::foreign::Glimpse;

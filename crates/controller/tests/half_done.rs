@@ -1,10 +1,8 @@
 //! What was half done before is whole or nothing: by a process that died while it created, by a drive that returns a write
 //! late, by a repair that repaired nothing.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, create};
+use crate::common::events::{End, at_every_event};
+use crate::common::{self, Bench, create};
 use controller::{
     AddSpare, Command, CreateVolume, DriveState, ErrorKind, Reply, SetPolicy, StartTask, Startable,
     VolumeState,

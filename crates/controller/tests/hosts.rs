@@ -1,8 +1,6 @@
 //! Hosts that are connected: what is said of them, what they keep from being done, and what they do not.
 
-mod common;
-
-use common::{Bench, volume};
+use crate::common::{Bench, volume};
 use controller::{Command, ErrorKind, HostInfo, Reply, StartTask, Startable, VolumeState};
 use env::{BlockTarget, Connected, Connection, Peer, Process};
 use std::time::Duration;

@@ -1,10 +1,8 @@
 //! Arrays of Linux md 1.2 as `mdadm --create` makes them: data to the end of the drives, and room before the data. SoftROC's
 //! tail is put there; the data stay where they are, and what interrupts the import leaves the array of md or ours.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event};
+use crate::common::{Bench, MIB};
 use controller::{Command, DriveState, ErrorKind, ForeignVolume, Reply, VolumeState};
 use ondisk::TailPlace;
 use ondisk::ddf::{Effort, Look, look};

@@ -1,9 +1,7 @@
 //! Journals at the edges of a start: which records count, what they are called, who is asked, and drives that fail meanwhile.
 
-mod common;
-
-use common::events::{End, at_every_event, end};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event, end};
+use crate::common::{self, Bench, MIB};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, VolumeState};
 use env::{Buf, Durability, IoErrorKind};
 use std::cell::Cell;

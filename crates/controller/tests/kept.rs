@@ -1,9 +1,7 @@
 //! What the journal must not lose sight of: stripes that were written without a record, and drives that take a slot.
 
-mod common;
-
-use common::Bench;
-use common::events::{End, at_every_event, end};
+use crate::common::Bench;
+use crate::common::events::{End, at_every_event, end};
 use controller::{Command, DriveState, Reply, VolumeState};
 use env::{Buf, Durability};
 use log::{LogId, scan};

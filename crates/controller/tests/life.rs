@@ -1,8 +1,6 @@
 //! The life of volumes: created, served, degraded, stopped, started again.
 
-mod common;
-
-use common::{Bench, DRIVE, MIB, create, drive_options, volume};
+use crate::common::{self, Bench, DRIVE, MIB, create, drive_options, volume};
 use controller::{Command, DriveState, ErrorKind, Reply, Severity, VolumeState};
 use env::IoErrorKind;
 use units::{ByteCount, ByteOffset, ByteRange};

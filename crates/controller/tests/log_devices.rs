@@ -1,11 +1,9 @@
 //! Journals on log devices: they come and go while hosts write, devices fail and are missing, and whatever happens, every sector is
 //! one of those that it may be.
 
-mod common;
-
-use common::events::{End, at_every_event, end};
-use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event, end};
+use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
+use crate::common::{Bench, MIB};
 use controller::{Command, ErrorKind, Reply, VolumeState};
 use env::{Buf, Durability};
 use std::cell::RefCell;

@@ -1,9 +1,7 @@
 //! Logs: drives that are given to journals. Which may be, what becomes of them, and that nothing else takes them.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, DRIVE, MIB, create, drive_options};
+use crate::common::events::{End, at_every_event};
+use crate::common::{Bench, DRIVE, MIB, create, drive_options};
 use controller::{AddSpare, Command, DriveState, ErrorKind, LogDeviceState, LogInfo, Reply};
 use env::Hardware;
 use ondisk::{LogLabel, LogMember, LogPlace, Uuid};

@@ -1,8 +1,6 @@
 //! A drive is lost that no volume can spare: nothing of it is recorded, and nothing else is, until it is back.
 
-mod common;
-
-use common::{Bench, create};
+use crate::common::{Bench, create};
 use controller::{AddSpare, Command, ErrorKind, Reply, VolumeState};
 
 const DRIVES: [&str; 5] = ["a", "b", "c", "d", "e"];

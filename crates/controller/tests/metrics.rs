@@ -1,8 +1,6 @@
 //! What monitoring is told: it agrees with what happened, goes on when volumes are served anew, and costs no drive an operation.
 
-mod common;
-
-use common::{Bench, MIB, drive_options, names};
+use crate::common::{self, Bench, MIB, drive_options, names};
 use controller::{Command, DriveMetrics, MetricsInfo, Reply, StartTask, Startable, VolumeMetrics, WorkInfo};
 use env::{HealthScript, Instant};
 use units::ByteCount;

@@ -1,10 +1,8 @@
 //! Volumes of which nothing is found: they are listed as missing, with when they were last seen and on which drives, until a drive
 //! returns or an operator forgets them.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event};
+use crate::common::{self, Bench, MIB};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Reply, VolumeInfo, VolumeState};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];

@@ -1,10 +1,8 @@
 //! Drives that people handle: moved to another place or another machine, mixed with those of another array, copied. And
 //! the power, cut inside what little else changes the metadata: spares and policies.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, MIB, drive_options, options};
+use crate::common::events::{End, at_every_event};
+use crate::common::{Bench, MIB, drive_options, options};
 use controller::{AddSpare, Command, DriveState, Reply, SetPolicy, VolumeState};
 use world_sim::{DriveImage, Sim};
 

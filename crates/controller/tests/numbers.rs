@@ -1,8 +1,6 @@
 //! The numbers by which things are known, revisions, and who asked for what.
 
-mod common;
-
-use common::{Bench, names};
+use crate::common::{Bench, names};
 use controller::{Caller, Command, Event, Origin, Reply, StartTask, Startable};
 
 fn delete(bench: &mut Bench, name: &str) {

@@ -1,11 +1,9 @@
 //! What is in effect of each preset, on each level, in each health: a golden text. To make it anew after a change:
-//! `SOFTROC_WRITE_DOCS=1 cargo test -p controller --test presets`.
+//! `SOFTROC_WRITE_DOCS=1 cargo test -p controller --test controller presets::`.
 
 #![allow(clippy::disallowed_methods, reason = "the text is compared with a file of the sources")]
 
-mod common;
-
-use common::{Bench, MIB, names};
+use crate::common::{Bench, MIB, names};
 use controller::{Command, DriveCache, Preset, SetPolicy, VolumeState};
 use layout::Level;
 use std::fmt::Write as _;

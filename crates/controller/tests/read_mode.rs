@@ -1,9 +1,7 @@
 //! How reads use the cache (`volume set --read-mode`, `--cache-mode`): what is wished is kept, what is in effect is told and is what
 //! shards go by.
 
-mod common;
-
-use common::{Bench, MIB};
+use crate::common::{Bench, MIB};
 use controller::{CacheMode, Command, ReadMode, SetPolicy};
 use engine::ReadTerms;
 use units::ByteCount;

@@ -1,9 +1,7 @@
 //! Volumes that go to another layout while they are used: begun, paused, interrupted at any event, without drives.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event};
+use crate::common::{Bench, MIB};
 use controller::{
     Command, ErrorKind, Explain, Reply, ReshapeInfo, ReshapeVolume, SetTask, TaskInfo, TaskKind, TaskState,
     VolumeState,

@@ -1,9 +1,7 @@
 //! Drives that come back, are replaced, are told that they are out, or are forgotten.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::{Bench, DRIVE, MIB, drive_options};
+use crate::common::events::{End, at_every_event};
+use crate::common::{self, Bench, DRIVE, MIB, drive_options};
 use controller::{Command, DriveState, ErrorKind, Reply, VolumeState};
 use env::IoErrorKind;
 use units::{ByteCount, ByteOffset};

@@ -1,8 +1,6 @@
 //! The sectors that hosts of a volume are told of, and hosts that do not heed them.
 
-mod common;
-
-use common::{Bench, drive_options};
+use crate::common::{Bench, drive_options};
 use controller::{Command, Reply, SectorFormat, SetPolicy, VolumeInfo};
 use env::{BlockTarget, TargetGeometry};
 use units::SectorSize;

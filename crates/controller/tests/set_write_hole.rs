@@ -1,11 +1,9 @@
 //! A journal that comes and goes while hosts write (`volume set --write-hole`): what they do is undisturbed, what is said of the
 //! write hole is so at every event, and what cannot be is refused with what to do.
 
-mod common;
-
-use common::events::{End, at_every_event};
-use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
-use common::{Bench, MIB};
+use crate::common::events::{End, at_every_event};
+use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
+use crate::common::{Bench, MIB};
 use controller::{Command, CreateVolume, ErrorKind, Explain, Reply, SetPolicy, VolumeState, WriteHole};
 use std::cell::RefCell;
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! Hot spares: who stands in, who does not and why, and what is told of it.
 
-mod common;
-
-use common::{Bench, DRIVE, drive_options};
+use crate::common::{Bench, DRIVE, drive_options};
 use controller::{
     AddSpare, Command, CoverageInfo, DriveState, ErrorKind, Reply, SetPolicy, SpareInfo, SpareKind, TaskInfo,
     TaskKind, TaskState, VolumeState,

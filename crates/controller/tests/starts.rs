@@ -1,8 +1,6 @@
 //! Volumes that more than one would start at the same time.
 
-mod common;
-
-use common::{Bench, MIB};
+use crate::common::{Bench, MIB};
 use controller::{Command, StartTask, Startable, VolumeState};
 
 /// While a task took a volume from the shards to give it back hidden, it looked as if nobody served it: an operator's start replayed

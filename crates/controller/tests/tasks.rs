@@ -1,8 +1,6 @@
 //! Background tasks: started, paced, paused, stopped, scheduled; patrols over all drives.
 
-mod common;
-
-use common::{Bench, DRIVE, MIB, drive_options};
+use crate::common::{Bench, DRIVE, MIB, drive_options};
 use controller::{
     AddSpare, Command, ErrorKind, Reply, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
     TaskInfo, TaskKind, TaskState, VolumeState,

@@ -1,7 +1,6 @@
 //! What is not to be trusted stays so: over renames, stops and starts.
 
-mod common;
-use common::*;
+use crate::common::*;
 use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, StartTask, Startable, VolumeState};
 use env::{Durability, IoErrorKind};
 use layout::{Geometry, Level, ParityIndex};

@@ -1,9 +1,7 @@
 //! A UPS that is listened to (`serve --ups`): what it says is seen in events and in what volumes do, and when the power goes after its
 //! battery is said to be nearly empty, nothing is lost.
 
-mod common;
-
-use common::{Bench, MIB};
+use crate::common::{Bench, MIB};
 use controller::{Command, ProtectionState, Reply, UpsInfo, WriteMode};
 use env::{Address, Buf, Env, Listener};
 use smallvec::smallvec;

@@ -5,10 +5,8 @@
 //! Records, revocations, what is given up and what is promised to be durable meet here: a record that comes too late, is let go of
 //! too early, or is replayed over what came after it, leaves redundancy that answers for something nobody wrote.
 
-mod common;
-
-use common::Bench;
-use common::events::{End, at_every_event};
+use crate::common::Bench;
+use crate::common::events::{End, at_every_event};
 use controller::VolumeState;
 use engine::Volume;
 use env::{Buf, Durability};

@@ -1,10 +1,8 @@
 //! When hosts are told that their writes are done (`volume set --write-mode`): what they were told outlives the end of the process,
 //! what they flushed outlives the power, and what is nowhere is said.
 
-mod common;
-
-use common::events::{End, at_every_event, end};
-use common::{Bench, MIB, volume};
+use crate::common::events::{End, at_every_event, end};
+use crate::common::{self, Bench, MIB, volume};
 use controller::{Command, ErrorKind, SetPolicy, StartTask, Startable, VolumeState, WriteMode};
 use engine::Volume;
 use env::{Buf, Durability, IoErrorKind, JoinHandle};

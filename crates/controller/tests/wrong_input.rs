@@ -1,8 +1,6 @@
 //! Wrong input: each gets one clear sentence that names the value, and changes nothing.
 
-mod common;
-
-use common::{Bench, DRIVE, MIB, create, drive_options, volume};
+use crate::common::{self, Bench, DRIVE, MIB, create, drive_options, volume};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Explain, Reply, VolumeState};
 use units::{ByteCount, ByteOffset, SectorSize};
 use world_sim::DriveOptions;

@@ -1,8 +1,6 @@
 //! What an answer promises: what was flushed is durable, whoever else flushes; and whoever missed it is known to be out.
 
-mod common;
-
-use common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
+use crate::common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
 use engine::{Change, RegionSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
 use env::{Env, IoErrorKind, mailbox};
 use layout::Level;

@@ -1,8 +1,6 @@
 //! What was answered is in cells that outlive the process, and nothing older than what hosts were told is laid over the drives.
 
-mod common;
-
-use common::{Bench, Setup, VOLUME, envs, range, read, write};
+use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Absorb, Attachment, CacheMemory, CacheTerms, CellShare};
 use env::{Buf, Durability, Env, IoErrorKind, KeptSize};
 use layout::Level;

@@ -1,8 +1,6 @@
 //! Which drive is asked, and in how many operations; and what happens when failures cannot be recorded.
 
-mod common;
-
-use common::{Bench, Setup, VOLUME, drive, envs, pattern, read, slots, write};
+use crate::common::{Bench, Setup, VOLUME, drive, envs, pattern, read, slots, write};
 use engine::{Change, Report, ReportKind, ShardMessage, ShardSeed};
 use env::{IoError, IoErrorKind, mailbox};
 use layout::Level;

@@ -1,8 +1,6 @@
 //! What a host was told is durable is in records on log devices, or on the drives, whatever became of it since.
 
-mod common;
-
-use common::{Bench, Setup, VOLUME, envs, open, range, read, write};
+use crate::common::{self, Bench, Setup, VOLUME, envs, open, range, read, write};
 use engine::{
     Absorb, Attachment, CacheTerms, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice,
     ShardMessage, Volume,

@@ -1,8 +1,6 @@
 //! What nobody ever wrote is zeroes, for ever, whichever drives are out, and whatever a drive held that took a place.
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, read, regions, slots, stale, stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, TaskKind, TaskOutcome};

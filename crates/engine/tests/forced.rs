@@ -5,9 +5,7 @@
 //! in P and not in Q. Both were taken as they were. Later a second drive died, and blocks of it that had been
 //! acknowledged long before, and that nobody had been writing at the crash, were computed from the two: garbage.
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale, stale_on, write,
 };
 use engine::{Change, ReportKind, ShardMessage, TaskKind};

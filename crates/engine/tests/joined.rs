@@ -1,9 +1,7 @@
 //! Writes that wait for a stripe go to its drives together: fewer I/Os, the same bytes, and nobody pays for another's
 //! trouble.
 
-mod common;
-
-use common::{Bench, Setup, envs, read};
+use crate::common::{self, Bench, Setup, envs, read};
 use engine::Volume;
 use env::Durability;
 use layout::Level;

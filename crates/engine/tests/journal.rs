@@ -1,8 +1,6 @@
 //! The journal of a volume in virtual time: what is on the drives when the process dies, carried out as after a crash.
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NewDrive, PACE, Setup, begin, data, drive, envs, open, parity, pattern, range, read, regions,
     write,
 };

@@ -1,8 +1,6 @@
 //! The journal of a volume on devices of its own, in virtual time: what is there, and what becomes of writes when they fail.
 
-mod common;
-
-use common::{Bench, Setup, begin, drive, envs, open, range, read, write};
+use crate::common::{self, Bench, Setup, begin, drive, envs, open, range, read, write};
 use engine::{JournalOn, JournalPlace, LogDevice, ReportKind, ShardMessage};
 use layout::Level;
 use log::{LogId, Record, scan};

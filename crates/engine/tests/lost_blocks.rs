@@ -1,8 +1,6 @@
 //! Defects about blocks that cannot be read, or are lost: each test begins with the story of its own.
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, stale,
     stale_on, write,
 };

@@ -1,9 +1,7 @@
 //! Blocks that a drive cannot read: served from redundancy and written anew, or an error for them alone, listed
 //! until a host writes them.
 
-mod common;
-
-use common::{Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write};
+use crate::common::{Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write};
 use engine::{FaultPolicy, ReportKind, TaskKind};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};

@@ -1,10 +1,8 @@
 //! Drives that are swapped, filled and made current while the volume is served.
 
-mod common;
-
-use common::{
-    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, regions, slots,
-    write,
+use crate::common::{
+    self, Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, regions,
+    slots, write,
 };
 use engine::{Attachment, Change, RegionSet, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome};
 use env::Durability;

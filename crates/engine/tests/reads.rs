@@ -1,9 +1,7 @@
 //! What is kept of reads is never older than what the drives hold, whoever writes on whichever shard; and streams find what they
 //! ask for next.
 
-mod common;
-
-use common::{Bench, Setup, VOLUME, envs, range, read, write};
+use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Attachment, ReadTerms, ShardMessage};
 use env::Durability;
 use layout::Level;

@@ -1,8 +1,6 @@
 //! Defects of writing, of swapping drives and of tasks: each test begins with the story of its own.
 
-mod common;
-
-use common::{
+use crate::common::{
     Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
     slots, write,
 };

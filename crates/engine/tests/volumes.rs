@@ -1,9 +1,7 @@
 //! Volumes of every level in virtual time: random requests at the same time, drives failing under them,
 //! several shards; each read is compared with what a plain array of bytes would hold.
 
-mod common;
-
-use common::{Bench, MEMBER, Setup, envs, read, write};
+use crate::common::{Bench, MEMBER, Setup, envs, read, write};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume, VolumeId, VolumeService};
 use env::{Buf, Durability, Env, IoErrorKind, Slice};
 use layout::Level;

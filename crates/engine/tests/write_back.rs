@@ -1,8 +1,6 @@
 //! What the cache answers is read as it was written, gets to the drives when it must, and is not lost by an error.
 
-mod common;
-
-use common::{Bench, Setup, VOLUME, envs, range, read, write};
+use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Absorb, Attachment, CacheTerms, ShardMessage, Volume, VolumeId, VolumeSpec};
 use env::{BlockStatus, Durability, IoErrorKind};
 use layout::Level;

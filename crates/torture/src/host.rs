@@ -343,9 +343,11 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
     let volume = shown.map_err(|other| {
         Error::new(ErrorKind::WrongState, format!("the volume cannot be shown: {other:?}"))
     })?;
-    let used =
-        |drive: &controller::DriveInfo| matches!(drive.state, DriveState::Online | DriveState::Rebuilding);
-    for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| used(drive)) {
+    // A spare may have taken a slot and been taken out of it before anybody looked.
+    let is_of_slot = |drive: &controller::DriveInfo| {
+        matches!(drive.state, DriveState::Online | DriveState::Rebuilding | DriveState::Offline)
+    };
+    for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| is_of_slot(drive)) {
         scene.note_drive(DriveIndex(slot as u16), &drive.name);
     }
     note_cover(scene, &volume, changes)?;

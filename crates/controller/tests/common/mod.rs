@@ -1,5 +1,4 @@
 //! A controller in the simulated world: some shards, some drives, commands, hosts' reads and writes.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod events;
 pub mod work;

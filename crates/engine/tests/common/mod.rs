@@ -1,7 +1,5 @@
 //! A volume on the shards of a simulation, kept by nobody but a list of what was reported.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use engine::{
     Attachment, CellShare, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex,
     ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId,

@@ -1,7 +1,7 @@
 //! Hosts that wait for a window that is closed.
 
 use crate::common::{self, Bench, range};
-use crate::{MEMBER, VOLUME, WAYS, carry_out, scene};
+use crate::reshape::{MEMBER, VOLUME, WAYS, carry_out, scene};
 use engine::{Moved, Mover, ShardMessage, Step};
 use env::{Buf, Durability};
 use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! Records on log devices, of a volume on its way: what they say is about the layout that it leaves.
 
 use crate::common::{Bench, open, write};
-use crate::{Scene, VOLUME, WAYS, carry_out, scene};
+use crate::reshape::{Scene, VOLUME, WAYS, carry_out, scene};
 use engine::{
     Absorb, CacheTerms, CellShare, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, Moved,
     Mover, ShardMessage, Step,

@@ -1,7 +1,7 @@
 //! The controller's side of a storm.
 
-use crate::SPARES;
 use crate::common::{NewDrive, Setup, VOLUME, open};
+use crate::storms::SPARES;
 use engine::{
     Change, RegionSet, Regions, Relocated, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskKind,
     TaskOrder, TaskOutcome, TaskPace,

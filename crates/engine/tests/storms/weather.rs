@@ -1,7 +1,7 @@
 //! What happens to the drives in a storm.
 
 use crate::common::{MEMBER, NewDrive, open, range};
-use crate::kept::Kept;
+use crate::storms::kept::Kept;
 use engine::{Change, RegionSet, TaskKind};
 use env::IoErrorKind;
 use layout::Level;

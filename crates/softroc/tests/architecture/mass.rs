@@ -56,6 +56,24 @@ fn functions_are_short_enough_to_know() {
     assert!(wrong.is_empty(), "more than {MOST_LINES_OF_A_FUNCTION} lines:\n{}", wrong.join("\n"));
 }
 
+/// Where a package's tests are one program, a file that is not named there would not be run by anybody.
+#[test]
+fn every_file_of_tests_is_in_its_program() {
+    let mut unnamed = Vec::new();
+    for path in sources() {
+        let Some(folder) = path.parent().filter(|folder| folder.ends_with("tests")) else { continue };
+        let (Ok(program), Some(name)) = (std::fs::read_to_string(folder.join("main.rs")), path.file_stem())
+        else {
+            continue;
+        };
+        let name = name.to_string_lossy();
+        if name != "main" && !program.lines().any(|line| line == format!("mod {name};")) {
+            unnamed.push(path.display().to_string());
+        }
+    }
+    assert!(unnamed.is_empty(), "no `mod` of `main.rs` beside them names\n{}", unnamed.join("\n"));
+}
+
 #[test]
 fn a_long_function_is_found() {
     let body = "    f();\n".repeat(61);

@@ -1,11 +1,9 @@
 //! Volumes that go to another layout while hosts use them: killed, without power, without drives that fail on the way.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod hosts_wait;
 mod logs;
 
-use common::{Bench, VOLUME, drive, open, read, slots, write};
+use crate::common::{Bench, VOLUME, drive, open, read, slots, write};
 use engine::{
     Absorb, Attachment, CacheTerms, CellShare, Change, CopyWay, FaultPolicy, JournalOn, JournalPlace, Moved,
     Mover, ReadTerms, RegionSet, Regions, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step, VolumeId,

@@ -2,13 +2,11 @@
 //! read, and the controller takes its time. Whatever happens within what the level survives, every byte that was
 //! acknowledged is there, no request fails, and at the end redundancy agrees with the data on every drive.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod host;
 mod kept;
 mod weather;
 
-use common::{MEMBER, Setup, VOLUME, drive, envs, pattern, write};
+use crate::common::{MEMBER, Setup, VOLUME, drive, envs, pattern, write};
 use engine::{
     Attachment, FaultPolicy, ReadTerms, Report, Shard, ShardIndex, ShardMessage, ShardSeed, TaskKind,
 };

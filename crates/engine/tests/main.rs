@@ -1,0 +1,22 @@
+//! What the engine promises, room by room, as one program: what its tests are built of is built once.
+
+mod answers;
+mod cells;
+mod choices;
+mod common;
+mod data_log;
+mod first_write;
+mod forced;
+mod joined;
+mod journal;
+mod log_devices;
+mod lost_blocks;
+mod medium;
+mod members;
+mod reads;
+mod regressions;
+mod reshape;
+mod storms;
+mod tasks;
+mod volumes;
+mod write_back;
