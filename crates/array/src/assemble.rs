@@ -1,14 +1,14 @@
 //! Drives and a shape become a volume on this thread's shard.
 
+use engine::unkept::{self, Alone};
 use engine::{
     Absorb, Attachment, CELL, CacheTerms, CellShare, Change, DataLogPlace, DataLogTerms, FaultPolicy,
-    JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions, ShardIndex, ShardMessage,
-    ShardSeed, StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
+    JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions, ShardMessage, StreamSharing,
+    VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
 use ondisk::{LogLabel, Tail, TailPlace, Uuid};
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveSet, SectorSize, StripSize};
@@ -166,27 +166,16 @@ pub(crate) async fn attach(
     (cache, read_room): (ByteCount, ByteCount),
     data_log: Option<DataLogPlace>,
 ) -> Result<VolumeService> {
-    let (id, state) = (attachment.spec.id, attachment.state.clone());
-    let gone = || Error::new(ErrorKind::System, "the engine's shard did not start");
-    let seed = ShardSeed::new(env, 1);
-    let sender = seed.sender();
-    let (reports, receiver) = env::mailbox::mailbox(env, engine::REPORTS_OPEN);
-    let shard = seed.start(ShardIndex(0), 1, reports);
-    sender.send(ShardMessage::Peers(vec![sender.clone()])).map_err(|_| gone())?;
-    sender.send(ShardMessage::ReadRoom(read_room)).map_err(|_| gone())?;
+    let id = attachment.spec.id;
     let cells =
         u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("{cache} is too large a cache")))?;
-    sender.send(ShardMessage::Cells(CellShare::unkept(cells, true))).map_err(|_| gone())?;
-    let (done, mut answers) = env::mailbox::mailbox(env, 1);
-    sender.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
-    answers.receive().await.ok_or_else(gone)?.map_err(refused)?;
+    let memory = [ShardMessage::ReadRoom(read_room), ShardMessage::Cells(CellShare::unkept(cells, true))];
+    let Alone { volume, shard } = unkept::attach(env, attachment, memory).await.map_err(refused)?;
     if let Some(place) = data_log {
+        let gone = || refused("the engine's shard is gone");
         let (done, mut answers) = env::mailbox::mailbox(env, 1);
-        sender.send(ShardMessage::SetDataLog(id, DataLogTerms::At(place), done)).map_err(|_| gone())?;
+        shard.send(ShardMessage::SetDataLog(id, DataLogTerms::At(place), done)).map_err(|_| gone())?;
         answers.receive().await.ok_or_else(gone)?.map_err(refused)?;
     }
-    let keeper = engine::unkept::keep(env.clone(), receiver, vec![sender], BTreeMap::from([(id, state)]));
-    env.spawn("keeper", keeper);
-    let volume = shard.volume(id).ok_or_else(gone)?;
     Ok(VolumeService::new(volume))
 }

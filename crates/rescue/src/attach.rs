@@ -1,12 +1,13 @@
 //! From a volume that was found to what the engine serves.
 
+use crate::computed::Computed;
 use crate::guess::Candidate;
 use crate::scan::{Scan, ScannedVolume};
-use crate::sections::{Members, Part, Sections};
+use crate::sections::{Members, Part, Sections, one_drive};
 use drives::Window;
 use engine::{Attachment, FaultPolicy, Regions, VolumeId, VolumeSpec, VolumeState};
 use env::{DEFAULT_TIME_LIMIT, DriveSource};
-use layout::{Family, Geometry};
+use layout::Geometry;
 use ondisk::foreign::{FoundVolume, Section, Standing, State};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize};
@@ -26,7 +27,7 @@ pub fn attachment(scan: &Scan, volume: &ScannedVolume, id: VolumeId) -> Result<A
             (section.geometry()?, windows(scan, found, section)?)
         }
         sections => {
-            let joined = joined(scan, found, sections)?;
+            let joined = joined(scan, found, sections, id)?;
             (joined.geometry()?, vec![Some(Arc::new(joined) as Arc<dyn DriveSource>)])
         }
     };
@@ -112,14 +113,18 @@ fn window(
     Ok(Some(Arc::new(Window::new(source, ByteRange::new(ByteOffset(begin), length)))))
 }
 
-fn joined(scan: &Scan, found: &FoundVolume, sections: &[Section]) -> Result<Sections, String> {
+fn joined(scan: &Scan, found: &FoundVolume, sections: &[Section], id: VolumeId) -> Result<Sections, String> {
     let mut parts: Vec<Part> = Vec::new();
     for section in sections {
-        let geometry = section.geometry()?;
-        if geometry.row().family == Family::Parity {
-            return Err("several pieces with parity are not served as one volume".into());
+        let (geometry, members) = (section.geometry()?, windows(scan, found, section)?);
+        if !geometry.level().has_parity() {
+            parts.push((geometry, section.within, members));
+            continue;
         }
-        parts.push((geometry, section.within, windows(scan, found, section)?));
+        let name = format!("{} {geometry}", found.record.name);
+        let array = Computed::new(attached(id, name, geometry, geometry.capacity(), members));
+        let array: Arc<dyn DriveSource> = Arc::new(array);
+        parts.push((one_drive(geometry.capacity())?, section.within, vec![Some(array)]));
     }
     Ok(Sections::new(&found.record.name, parts))
 }

@@ -14,8 +14,10 @@
 //! | `attach.rs` | [`attachment`]: from a volume to what the engine serves |
 //! | `guess/` | [`guess()`]: how an array was laid out whose metadata are gone |
 //! | `sections.rs` | volumes that lie on their drives in several pieces, as one drive |
+//! | `computed.rs` | a piece with parity, as one drive |
 
 mod attach;
+mod computed;
 mod guess;
 mod scan;
 mod sections;

@@ -1,8 +1,9 @@
 //! Volumes that lie on their drives in several pieces, as one drive: RAID 0 over drives of different sizes, linear,
-//! the last rows of striped mirrors.
+//! the last rows of striped mirrors, what an interrupted reshape left.
 //!
-//! Each piece is striped or mirrored; of several copies the next is tried where one cannot be read. What is read is
-//! copied once, piece by piece: such volumes are few, and to be copied off.
+//! Each piece is striped or mirrored; of several copies the next is tried where one cannot be read. A piece with parity is
+//! one drive, which an engine computes ([`crate::computed`]). What is read is copied once, piece by piece: such volumes are
+//! few, and to be copied off.
 
 use env::{
     BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
@@ -30,28 +31,38 @@ impl Sections {
         let size = ByteCount(parts.iter().map(|(_, within, _)| within.len.0).sum());
         let sectors = parts.iter().flat_map(|(.., members)| members.iter().flatten());
         let sector = sectors.map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
-        let info = DriveInfo {
-            name: name.into(),
-            identity: DriveIdentity(format!("sections:{name}")),
-            kind: DriveKind::Volume,
-            size: size.align_up(StripSize::MIN.bytes()),
-            logical_sector: sector,
-            physical_sector: sector,
-            rotational: false,
-            read_only: true,
-            exclusive: false,
-            hardware: env::Hardware::default(),
-        };
+        let info = read_only_drive(name, size.align_up(StripSize::MIN.bytes()), sector);
         Sections { parts, info }
     }
 
     /// The layout of a volume that is this drive.
     pub(crate) fn geometry(&self) -> std::result::Result<Geometry, String> {
-        let shape = Shape::new(Level::Jbod, DriveCount(1));
-        let shift = self.info.size.0.trailing_zeros().min(StripSize::MAX.shift());
-        let strip = StripSize::new(ByteCount(1 << shift)).map_err(|error| error.to_string())?;
-        shape.geometry(strip, self.info.size).map_err(|error| error.context)
+        one_drive(self.info.size)
     }
+}
+
+/// A drive that is an array, or several of them, and can be read.
+pub(crate) fn read_only_drive(name: &str, size: ByteCount, sector: SectorSize) -> DriveInfo {
+    DriveInfo {
+        name: name.into(),
+        identity: DriveIdentity(format!("array:{name}")),
+        kind: DriveKind::Volume,
+        size,
+        logical_sector: sector,
+        physical_sector: sector,
+        rotational: false,
+        read_only: true,
+        exclusive: false,
+        hardware: env::Hardware::default(),
+    }
+}
+
+/// The layout of what is one drive of that size.
+pub(crate) fn one_drive(size: ByteCount) -> std::result::Result<Geometry, String> {
+    let shape = Shape::new(Level::Jbod, DriveCount(1));
+    let shift = size.0.trailing_zeros().min(StripSize::MAX.shift());
+    let strip = StripSize::new(ByteCount(1 << shift)).map_err(|error| error.to_string())?;
+    shape.geometry(strip, size).map_err(|error| error.context)
 }
 
 impl DriveSource for Sections {

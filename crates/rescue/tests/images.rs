@@ -4,6 +4,9 @@
 //! Sector `n` of each array is 32 times the text `LBA=` and `n` in twelve decimal digits, but for those that were
 //! overwritten with zeroes later ([`ZEROED`]). A sample of arrays is in
 //! `images/`, packed; with `RESCUE_IMAGES=DIR` all `*.tar.xz` in that folder are read instead.
+//!
+//! Those whose names end with `-half` were stopped in the middle of `mdadm --grow` (`-n 5`, `-l 6 -n 5`, `-c 128`; `-n 4` after
+//! `--array-size`), by `frozen` in `md/sync_action`, members of 48 MiB with `--data-offset=8M`.
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
@@ -214,7 +217,7 @@ fn every_sector_reads_as_it_was_written_whichever_drives_may_be_missing() {
         sets += read_without_every_set_that_may_be_missed(array);
         arrays += 1;
     }
-    assert!(arrays >= 8 && sets >= 30, "{arrays} arrays in {sets} states");
+    assert!(arrays >= 12 && sets >= 55, "{arrays} arrays in {sets} states");
 }
 
 #[test]

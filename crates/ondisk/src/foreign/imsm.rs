@@ -287,6 +287,7 @@ impl Image {
             backwards: false,
             from: words(&source),
             to: format!("{}, at its unit {unit}", words(&volume.map)),
+            shift: 0,
         })
     }
 

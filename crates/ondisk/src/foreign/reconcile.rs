@@ -13,7 +13,7 @@
 //! Stale members and copies are listed with the reason, and never read for the volume's data.
 
 use super::record::{Consistency, Feature, MemberRecord, Record, Role, VolumeRecord};
-use super::section::{Section, sections};
+use super::section::{Arrangement, Section, sections};
 use crate::foreign::{Format, Identity};
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, MAX_DRIVES};
@@ -173,7 +173,11 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     let newest = *speakers
         .iter()
         .max_by_key(|seen| (seen.record.volume.sequence, belongs(seen), std::cmp::Reverse(seen.drive)))?;
-    let record = newest.record.volume.clone();
+    let mut record = newest.record.volume.clone();
+    if let Some(why) = members_that_move_apart(&kept, &record) {
+        record.arrangement = Arrangement::Other(why);
+    }
+    let record = record;
     let mut members: Vec<Option<FoundMember>> = vec![None; usize::from(record.slots)];
     for seen in &kept {
         place(&record, seen, &mut members, &mut others);
@@ -226,6 +230,25 @@ fn judge(found: &mut FoundVolume) {
                 .into(),
         );
     }
+}
+
+/// A reshape says of each member by how much its data move, and the places of all are taken from one.
+fn members_that_move_apart(kept: &[&Seen], record: &VolumeRecord) -> Option<String> {
+    let shift = |volume: &VolumeRecord| {
+        volume.features.iter().find_map(|feature| match feature {
+            Feature::Reshape(reshape) => Some(reshape.shift),
+            _ => None,
+        })
+    };
+    let shift_of_all = shift(record)?;
+    let members = kept.iter().filter(|seen| matches!(seen.record.member.role, Role::Active(_)));
+    let other = members
+        .filter(|seen| record.sequence.saturating_sub(seen.record.volume.sequence) <= record.may_lag)
+        .find(|seen| shift(&seen.record.volume).is_some_and(|shift| shift != shift_of_all))?;
+    Some(format!(
+        "a reshape was interrupted, and the data on {} move otherwise than on other members",
+        other.name
+    ))
 }
 
 fn no_writing(record: &VolumeRecord) -> Vec<String> {

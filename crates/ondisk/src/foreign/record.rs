@@ -200,6 +200,8 @@ pub struct Reshape {
     pub from: String,
     /// What it is to be.
     pub to: String,
+    /// By how many bytes the data move on each member; 0 where they do not, or where it is not recorded.
+    pub shift: i64,
 }
 
 impl fmt::Display for Feature {

@@ -12,13 +12,12 @@
 //! of it this one is, so that one member is enough to know the others' places.
 
 mod levels;
+mod reshape;
 mod version0;
 mod version1;
 
 use super::glimpse::Glimpse;
-use super::record::{Feature, Reshape, Told};
-use super::section::Arrangement;
-use levels::{Described, describe};
+use super::record::Told;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const SECTOR: u64 = 512;
@@ -49,40 +48,6 @@ pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
         is_one.then_some(ByteRange::new(ByteOffset(at), ByteCount(CLEARED)))
     };
     places.filter_map(superblock).collect()
-}
-
-/// What md says of a reshape that is under way: what the array was is what the superblock calls old.
-struct Change {
-    level: i32,
-    layout: u32,
-    chunk: ByteCount,
-    delta_disks: i32,
-    position: u64,
-    backwards: bool,
-}
-
-/// The feature that a reshape is, and in place of the arrangement why it cannot be read as one.
-fn reshaping(change: &Change, now: &Described, chunk: ByteCount, members: u16) -> (Feature, Arrangement) {
-    let before = i64::from(members) - i64::from(change.delta_disks);
-    let after = describe(change.level, Some(change.layout), members);
-    let words = |described: &Described, members: i64, chunk: ByteCount| {
-        let layout = &described.layout;
-        let space = if layout.is_empty() { "" } else { " " };
-        format!("{}{space}{layout} on {members} members with a strip of {chunk}", described.level)
-    };
-    let reshape = Reshape {
-        position: ByteOffset(change.position.saturating_mul(SECTOR)),
-        backwards: change.backwards || change.delta_disks < 0,
-        from: words(now, before, chunk),
-        to: words(&after, i64::from(members), change.chunk),
-    };
-    let why = format!(
-        "a reshape from {} to {} was interrupted at {} of the volume; let Linux md finish it on copies of the drives",
-        reshape.from,
-        reshape.to,
-        ByteCount(reshape.position.0)
-    );
-    (Feature::Reshape(reshape), Arrangement::Other(why))
 }
 
 /// The checksum of both versions: all words of 32 bits added up, then the upper half of the sum to the lower.

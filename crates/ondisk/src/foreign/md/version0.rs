@@ -1,7 +1,9 @@
 //! Version 0.90: 1024 words of 32 bits in the byte order of the machine that wrote them.
 
+use super::levels::describe;
+use super::reshape::{self, Change, Laid};
 use super::version1::uuid;
-use super::{Change, MAGIC, SECTOR, describe, folded, reshaping};
+use super::{MAGIC, SECTOR, folded};
 use crate::foreign::glimpse::Glimpse;
 use crate::foreign::record::{
     Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Role, Told, VolumeRecord,
@@ -132,17 +134,18 @@ fn volume(words: &Words, slots: u16, minor: u32) -> VolumeRecord {
         features: if state & STATE_BITMAP != 0 { vec![Feature::Bitmap] } else { Vec::new() },
     };
     if minor == MINOR_RESHAPE {
-        let change = Change {
+        let delta = words.at(47) as i32;
+        let members = i64::from(slots);
+        let before = Laid { level, layout: words.at(64), chunk, members: members - i64::from(delta) };
+        let after = Laid {
             level: words.at(46) as i32,
             layout: words.at(48),
             chunk: ByteCount(words.at(49).into()),
-            delta_disks: words.at(47) as i32,
-            position: words.pair(44),
-            backwards: false,
+            members,
         };
-        let (feature, arrangement) = reshaping(&change, &described, chunk, slots);
-        volume.features.push(feature);
-        volume.arrangement = arrangement;
+        // This version has no word for data that move.
+        let change = Change { before, after, position: words.pair(44), backwards: delta < 0, shift: 0 };
+        reshape::note(&mut volume, &change);
     }
     volume
 }

@@ -1,6 +1,8 @@
 //! Versions 1.0, 1.1 and 1.2: 256 bytes and a table of roles.
 
-use super::{Change, MAGIC, SECTOR, describe, folded, reshaping};
+use super::levels::describe;
+use super::reshape::{self, Change, Laid};
+use super::{MAGIC, SECTOR, folded};
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::foreign::glimpse::Glimpse;
 use crate::foreign::record::{
@@ -20,12 +22,14 @@ const RESHAPE: u32 = 0x4;
 const BAD_BLOCKS: u32 = 0x8;
 const REPLACEMENT: u32 = 0x10;
 const BACKWARDS: u32 = 0x20;
+/// The data move in a reshape.
+const NEW_OFFSET: u32 = 0x40;
 const CLUSTERED: u32 = 0x100;
 const JOURNAL: u32 = 0x200;
 const PPL: u32 = 0x400;
 const MULTIPLE_PPLS: u32 = 0x800;
 const RAID0_LAYOUT: u32 = 0x1000;
-/// All bits that Linux has: those above, that the data moved in a reshape (0x40), and a bitmap of recovery (0x80).
+/// All bits that Linux has: those above, and a bitmap of recovery (0x80).
 const KNOWN: u32 = 0x1FFF;
 
 const ROLE_SPARE: u16 = 0xFFFF;
@@ -184,17 +188,18 @@ fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
         features: known_features(features),
     };
     if has(RESHAPE) {
-        let change = Change {
+        let delta = u32_at(bytes, 112) as i32;
+        let members = i64::from(slots);
+        let before = Laid { level, layout: layout.unwrap_or(0), chunk, members: members - i64::from(delta) };
+        let after = Laid {
             level: u32_at(bytes, 100) as i32,
             layout: u32_at(bytes, 116),
             chunk: sectors(u64::from(u32_at(bytes, 120))),
-            delta_disks: u32_at(bytes, 112) as i32,
-            position: u64_at(bytes, 104),
-            backwards: has(BACKWARDS),
+            members,
         };
-        let (feature, arrangement) = reshaping(&change, &described, chunk, slots);
-        volume.features.push(feature);
-        volume.arrangement = arrangement;
+        let backwards = has(BACKWARDS) || delta < 0;
+        let change = Change { before, after, position: u64_at(bytes, 104), backwards, shift: shift(bytes) };
+        reshape::note(&mut volume, &change);
     } else if has(!KNOWN) {
         let why = format!("it uses feature bits {:#x}, which are not known here", features & !KNOWN);
         volume.arrangement = crate::foreign::Arrangement::Other(why);
@@ -202,12 +207,21 @@ fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
     volume
 }
 
+/// By how many sectors a reshape moves the data on this member.
+fn shift(bytes: &[u8]) -> i64 {
+    let moves = u32_at(bytes, 8) & (RESHAPE | NEW_OFFSET) == RESHAPE | NEW_OFFSET;
+    if moves { i64::from(u32_at(bytes, 124) as i32) } else { 0 }
+}
+
 fn member(bytes: &[u8]) -> Result<MemberRecord, String> {
     let (start, length) = (u64_at(bytes, 128), u64_at(bytes, 136));
-    let fits = start.checked_add(length).and_then(|end| end.checked_mul(SECTOR)).is_some();
-    if !fits {
+    // In a reshape, all that is used before and after it.
+    let forward = u64::try_from(-shift(bytes)).unwrap_or(0);
+    let range = start.checked_sub(forward).zip(start.checked_add(length));
+    let fits = range.filter(|(_, end)| end.checked_mul(SECTOR).is_some());
+    let Some((start, end)) = fits else {
         return Err(format!("its data would begin in sector {start} and be {length} sectors long"));
-    }
+    };
     let features = u32_at(bytes, 8);
     let device = u32_at(bytes, 160);
     let role = role(bytes, device).unwrap_or(ROLE_SPARE);
@@ -221,7 +235,7 @@ fn member(bytes: &[u8]) -> Result<MemberRecord, String> {
             slot if slot <= LAST_SLOT => Role::Active(slot),
             _ => Role::Failed,
         },
-        data: ByteRange::new(ByteOffset(start * SECTOR), ByteCount(length * SECTOR)),
+        data: ByteRange::from_to(ByteOffset(start * SECTOR), ByteOffset(end * SECTOR)),
         rebuilt: is_rebuilding.then(|| sectors(u64_at(bytes, 152))),
     })
 }

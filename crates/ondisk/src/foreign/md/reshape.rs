@@ -1,0 +1,118 @@
+//! A reshape that was interrupted: up to a place the volume lies in one way, from there on in another.
+//!
+//! # What decides
+//! Sources: `md_p.h`, and `raid5_make_request`, `reshape_request` and `super_1_load` of Linux.
+//!
+//! - The position counts the volume's sectors. Before it the volume lies as it is to be, from it on as it was; if the
+//!   reshape goes backwards, it is the other way round.
+//! - As it was, the data begin where the superblock says; as it is to be, so many sectors further on (`new_offset`, which
+//!   may be negative).
+//! - Where the data move by that, superblocks with a new position are durable before anything is written over what the
+//!   older position has to read. So what the newest superblock says can be read as a whole.
+//! - Where they do not move, and there are more or fewer members, the same holds but for the volume's beginning, as long as what
+//!   is written lies on the rows that it was read from (the *critical section*: stripes of both that end together). mdadm keeps a
+//!   copy of that in a file or on a spare; the members alone do not have it.
+//! - Where they do not move, and there are as many members, all of it is a critical section.
+//! - The volume is as large as the smaller of both: it grows when the reshape is done, and shrinks before it begins.
+
+use super::SECTOR;
+use super::levels::describe;
+use crate::foreign::record::{Feature, Reshape, VolumeRecord};
+use crate::foreign::section::{Arrangement, Section};
+use layout::Geometry;
+use units::{ByteCount, ByteOffset, ByteRange, StripSize};
+
+/// How a volume lies on its members, in md's numbers.
+pub(super) struct Laid {
+    pub(super) level: i32,
+    pub(super) layout: u32,
+    pub(super) chunk: ByteCount,
+    pub(super) members: i64,
+}
+
+/// What md says of a reshape that is under way.
+pub(super) struct Change {
+    pub(super) before: Laid,
+    pub(super) after: Laid,
+    /// In sectors of the volume.
+    pub(super) position: u64,
+    pub(super) backwards: bool,
+    /// By how many sectors the data move on each member.
+    pub(super) shift: i64,
+}
+
+/// Has the record of a volume say that it is on its way, and where its bytes are.
+pub(super) fn note(volume: &mut VolumeRecord, change: &Change) {
+    let reshape = Reshape {
+        position: ByteOffset(change.position.saturating_mul(SECTOR)),
+        backwards: change.backwards,
+        from: words(&change.before),
+        to: words(&change.after),
+        shift: change.shift.saturating_mul(SECTOR as i64),
+    };
+    volume.arrangement = match pieces(change, &reshape, volume.member_size.unwrap_or_default()) {
+        Ok(sections) => Arrangement::Sections(sections),
+        Err(why) => Arrangement::Other(format!(
+            "a reshape from {} to {} was interrupted at {} of the volume, and {why}; let Linux md finish it on copies of \
+             the drives",
+            reshape.from,
+            reshape.to,
+            ByteCount(reshape.position.0)
+        )),
+    };
+    let most = change.before.members.max(change.after.members);
+    volume.slots = u16::try_from(most).unwrap_or(volume.slots);
+    volume.features.push(Feature::Reshape(reshape));
+}
+
+fn words(laid: &Laid) -> String {
+    let described = describe(laid.level, Some(laid.layout), u16::try_from(laid.members).unwrap_or(0));
+    let layout = &described.layout;
+    let space = if layout.is_empty() { "" } else { " " };
+    format!("{}{space}{layout} on {} members with a strip of {}", described.level, laid.members, laid.chunk)
+}
+
+/// Where the bytes of the volume are: as it is to be and as it was, or the other way round.
+fn pieces(change: &Change, reshape: &Reshape, member_size: ByteCount) -> Result<Vec<Section>, String> {
+    let shift = ByteOffset(change.shift.unsigned_abs().saturating_mul(SECTOR));
+    let (was_at, is_at) = match change.shift < 0 {
+        true => (shift, ByteOffset(0)),
+        false => (ByteOffset(0), shift),
+    };
+    let (was, is) = (piece(&change.before, was_at, member_size)?, piece(&change.after, is_at, member_size)?);
+    if change.shift == 0 && is_critical(&was.geometry()?, &is.geometry()?, reshape.position) {
+        return Err(
+            "its members alone need not have all of it, as what was moved lies over where it was moved from"
+                .into(),
+        );
+    }
+    let end = ByteOffset(was.within.len.min(is.within.len).0);
+    let at = reshape.position.min(end);
+    let (mut first, mut second) = if change.backwards { (was, is) } else { (is, was) };
+    first.within = ByteRange::from_to(ByteOffset(0), at);
+    second.within = ByteRange::from_to(at, end);
+    Ok([first, second].into_iter().filter(|piece| !piece.within.is_empty()).collect())
+}
+
+/// Whether what was being written may lie over what it was read from.
+fn is_critical(was: &Geometry, is: &Geometry, position: ByteOffset) -> bool {
+    let (was, is) = (was.stripe_bytes().0, is.stripe_bytes().0);
+    let (mut divisor, mut rest) = (was, is);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    let together = was / divisor * is;
+    was == is || position.0 <= together
+}
+
+fn piece(laid: &Laid, start: ByteOffset, member_size: ByteCount) -> Result<Section, String> {
+    let members =
+        u16::try_from(laid.members).map_err(|_| format!("it would have {} members", laid.members))?;
+    let shape = match describe(laid.level, Some(laid.layout), members).arrangement {
+        Arrangement::Shape(shape) if shape.level.has_parity() => shape,
+        Arrangement::Other(why) => return Err(why),
+        _ => return Err("such a reshape is not known here".into()),
+    };
+    let strip = StripSize::new(laid.chunk).map_err(|error| error.to_string())?;
+    Section::new(shape, strip, (0..members).map(|slot| (slot, start)).collect(), member_size)
+}
