@@ -367,7 +367,7 @@ fn what_would_be_is_what_comes() {
     }
     let managed = served("console-plans");
     sign_in(&managed, "ada");
-    let new = unused(&managed);
+    let new = chosen(&unused(&managed, 'n', 3));
     let (_, page) = curl(&managed, "ada", "", &format!("/console/create?{new}&level=raid5"));
     let capacity = between(&page, "<dt>Hosts can use</dt><dd>", "<");
     let drives: String = new.split('&').map(|drive| format!(" -d {drive}")).collect();
@@ -449,13 +449,18 @@ fn violations(browser: &mut Browser) -> serde_json::Value {
     )
 }
 
-/// Three new drives that nobody uses, as an address names them.
-fn unused(managed: &Managed) -> String {
-    let drives: Vec<String> =
-        (0..3).map(|number| managed.controller.folder.file(&format!("n{number}.img"))).collect();
+/// New drives that nobody uses.
+fn unused(managed: &Managed, letter: char, count: usize) -> Vec<String> {
+    let name = |number| managed.controller.folder.file(&format!("{letter}{number}.img"));
+    let drives: Vec<String> = (0..count).map(name).collect();
     let mut add = vec!["drive", "add", "--create", common::DRIVE];
     add.extend(drives.iter().map(String::as_str));
     managed.controller.softroc(&add).ok();
+    drives
+}
+
+/// Drives as the page for new volumes has them in its address.
+fn chosen(drives: &[String]) -> String {
     let named = |name: &String| format!("drive={}", name.replace('/', "%2F"));
     drives.iter().map(named).collect::<Vec<_>>().join("&")
 }
@@ -470,7 +475,8 @@ fn everybody_can_read_every_page() {
     enter(&mut browser, &managed, "/console/");
     managed.controller.softroc(&["drive", "fail", "data:1"]).ok();
     until("the volume is degraded", || managed.controller.show("data")["state"] == "degraded");
-    let new = unused(&managed);
+    let new = chosen(&unused(&managed, 'n', 3));
+    managed.controller.create("more", "raid6", &unused(&managed, 'm', 4)).ok();
     let drive =
         managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
     let pages = [
@@ -479,7 +485,7 @@ fn everybody_can_read_every_page() {
         ("drive", format!("/console/drive?of={drive}")),
         ("replace", "/console/replace".to_owned()),
         ("create", format!("/console/create?{new}&level=raid5")),
-        ("what-if", "/console/what-if?of=data&fail=1".to_owned()),
+        ("what-if", "/console/what-if?of=more&fail=0&fail=3".to_owned()),
         ("maintenance", "/console/maintenance".to_owned()),
         ("events", "/console/events?severity=warning".to_owned()),
         ("password", "/console/password".to_owned()),

@@ -4,7 +4,7 @@
 use crate::advice::{is_out, pull, which};
 use crate::lists::TaskList;
 use crate::page::Part;
-use crate::words::{Badge, drive_page, encoded, sentence};
+use crate::words::{Badge, Tone, drive_page, encoded, sentence};
 use crate::{Viewer, World, deed};
 use askama::Template;
 use controller::{
@@ -142,6 +142,7 @@ struct Choose {
 
 struct Choice {
     name: String,
+    class: &'static str,
     link: String,
     badge: Badge<DriveState>,
     which: String,
@@ -182,11 +183,20 @@ impl How {
         }
     }
 
+    /// The name of its style.
+    fn class(self) -> &'static str {
+        match self {
+            How::Done => "good",
+            How::Now => "now",
+            How::Later => "idle",
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             How::Done => "done",
             How::Now => "now",
-            How::Later => "later",
+            How::Later => "not yet",
         }
     }
 }
@@ -252,6 +262,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, of: &str, again:
     let is_other = |other: &Place<'_>| place.as_ref().is_none_or(|place| place.name() != other.name());
     let choice = |place: Place<'_>| Choice {
         name: place.name(),
+        class: Tone::from(place.drive.state).class(),
         link: replace_page(&place.name()),
         badge: Badge(place.drive.state),
         which: which(place.drive),
@@ -329,28 +340,31 @@ fn survives(volume: &VolumeInfo) -> String {
 }
 
 fn steps(stage: &Stage<'_>, is_gone: bool, has_new: bool) -> Vec<Step> {
-    let (texts, now): (&[&'static str], usize) = match stage {
-        Stage::Works => (
-            &["Put the new drive into a free bay", "Confirm", "It is filled", "Pull the old drive"],
-            usize::from(has_new),
-        ),
-        Stage::Out => (&OUT, if has_new { 2 } else { usize::from(is_gone) }),
-        Stage::Filling(task) if task.kind == TaskKind::Replace => {
-            (&["Put the new drive into a free bay", "Confirm", "It is filled", "Pull the old drive"], 2)
+    let done_if = |is: bool, or: How| if is { How::Done } else { or };
+    let (texts, hows) = match stage {
+        Stage::Works => {
+            let confirm = if has_new { How::Now } else { How::Later };
+            (WORKS, [done_if(has_new, How::Now), confirm, How::Later, How::Later])
         }
-        Stage::Filling(_) => (&OUT, 3),
-        Stage::Filled => (&OUT, OUT.len()),
+        Stage::Out => {
+            // Where there is another bay, the new drive may come before the old one goes.
+            let pull = if has_new { How::Later } else { How::Now };
+            let put_in = if is_gone { How::Now } else { How::Later };
+            let confirm = if has_new { How::Now } else { How::Later };
+            (OUT, [done_if(is_gone, pull), done_if(has_new, put_in), confirm, How::Later])
+        }
+        Stage::Filling(task) if task.kind == TaskKind::Replace => {
+            (WORKS, [How::Done, How::Done, How::Now, How::Later])
+        }
+        Stage::Filling(_) => (OUT, [How::Done, How::Done, How::Done, How::Now]),
+        Stage::Filled => (OUT, [How::Done; 4]),
     };
-    let step = |(number, text): (usize, &&'static str)| {
-        let how = match number.cmp(&now) {
-            std::cmp::Ordering::Less => How::Done,
-            std::cmp::Ordering::Equal => How::Now,
-            std::cmp::Ordering::Greater => How::Later,
-        };
-        Step { text, how }
-    };
-    texts.iter().enumerate().map(step).collect()
+    texts.into_iter().zip(hows).map(|(text, how)| Step { text, how }).collect()
 }
+
+/// What is done where a drive works.
+const WORKS: [&str; 4] =
+    ["Put the new drive into a free bay", "Confirm", "It is filled", "Pull the old drive"];
 
 /// What is done where a drive is out.
 const OUT: [&str; 4] = ["Find the drive and pull it", "Put the new drive in", "Confirm", "It is rebuilt"];

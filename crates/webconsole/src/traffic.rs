@@ -60,6 +60,7 @@ fn sentence_part(rate: &Rate, what: &str) -> String {
 fn latency(mean_us: Option<u64>) -> String {
     match mean_us {
         None => "–".to_owned(),
+        Some(0) => "under 1 µs".to_owned(),
         Some(us @ ..1000) => format!("{us} µs"),
         Some(us) => format!("{}.{} ms", us / 1000, us / 100 % 10),
     }

@@ -304,7 +304,7 @@ fn rebuild(world: &World, asked: &Asked<'_>) -> Rebuild {
     Rebuild {
         said: format!(
             "About {}{each}: {} are written to the new drive.",
-            duration(bytes / rate.max(1)),
+            duration((bytes / rate.max(1)).max(1)),
             ByteCount(bytes)
         ),
         assumed: format!("That is {how}.{}", share.unwrap_or_default()),
