@@ -132,7 +132,8 @@ async fn added(keeper: &Keeper, caller: &Caller, body: Body<Add>) -> Result<Acce
     Ok(AccessReply::Account { account, password: made.then(|| password.reveal().to_owned()) })
 }
 
-fn made_password() -> Result<Password> {
+/// A password that nobody can guess.
+pub(crate) fn made_password() -> Result<Password> {
     let bytes = keeper::random::<20>().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
     Ok(Password::from_random(&bytes))
 }

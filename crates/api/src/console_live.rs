@@ -78,8 +78,8 @@ async fn follow(desk: Desk, open: Open, mut sender: Sender<Bytes>) {
         if is_due || newest != Some(latest) {
             newest = Some(latest);
             looked = Some(Instant::now());
-            let needed = webconsole::events_needed(&open.name);
-            let Ok(world) = console_routes::world(&desk, &open.caller, needed).await else { return };
+            let asked = console_routes::world_of(&desk, &open.caller, &open.name, &open.query);
+            let Ok(world) = asked.await else { return };
             let page = webconsole::page(&world, &open.viewer, &open.name, &open.query);
             if let Some(parts) = page.changed(&mut shown) {
                 text = format!("event: parts\ndata: {parts}\n\n");

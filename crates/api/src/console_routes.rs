@@ -3,6 +3,7 @@
 //! A browser has the token of its session in a cookie that it sends below `/console` alone, so that no other address takes it. A form is
 //! taken only with the token that its page has, which is bound to the session.
 
+use crate::console_orders::{self, Told};
 use crate::desk::{Desk, refused, status};
 use crate::gate::{self, Peer};
 use crate::keeper;
@@ -15,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use controller::{Command, Error, ErrorKind, Reply, Result};
-use webconsole::{Deed, Export, Sent, Viewer, World};
+use webconsole::{Deed, Export, Viewer, World};
 
 /// The cookie of a session's token.
 const SESSION: &str = "__Secure-softroc-session";
@@ -166,7 +167,39 @@ pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result
         return Err(unexpected());
     };
     let (now_unix_s, host) = (keeper::unix_time(), desk.machine.host.clone());
-    Ok(World { now_unix_s, host, info, health, volumes, drives, spares, coverage, tasks, events })
+    Ok(World {
+        now_unix_s,
+        host,
+        info,
+        health,
+        volumes,
+        drives,
+        spares,
+        coverage,
+        tasks,
+        events,
+        answers: Vec::new(),
+        upkeep: None,
+        traffic: Vec::new(),
+    })
+}
+
+/// Everything that the page at an address is made of.
+pub(crate) async fn world_of(
+    desk: &Desk,
+    caller: &Caller,
+    page: &str,
+    query: &webconsole::Query,
+) -> Result<World> {
+    let needs = webconsole::needs(page, query);
+    let mut world = world(desk, caller, needs.events).await?;
+    world.upkeep = needs.upkeep.then(|| console_orders::upkeep(desk, caller));
+    world.traffic = needs.traffic.map(|volume| desk.traffic.of(&volume)).unwrap_or_default();
+    for question in webconsole::questions(&world, page, query) {
+        let answer = desk.ask(caller, question.clone()).await;
+        world.answers.push((question, answer));
+    }
+    Ok(world)
 }
 
 /// The fields of an address. What cannot be read is none.
@@ -183,7 +216,7 @@ async fn show(State(desk): State<Desk>, request: Request) -> Response {
     };
     let name = uri.path().strip_prefix("/console/").unwrap_or_default();
     let query = query(&uri);
-    let world = match world(&desk, &viewer.caller, webconsole::events_needed(name)).await {
+    let world = match world_of(&desk, &viewer.caller, name, &query).await {
         Ok(world) => world,
         Err(error) => return refused(error),
     };
@@ -233,7 +266,8 @@ async fn act(State(desk): State<Desk>, request: Request) -> Response {
     };
     let back = webconsole::back(fields.get("back"));
     let why = match done(&desk, &viewer.caller, &fields).await {
-        Ok(deed) => return see(&deed.then(back)),
+        Ok((deed, None)) => return see(&deed.then(back)),
+        Ok((_, Some(once))) => return told(&desk, &viewer, &once, back).await,
         Err(why) => why,
     };
     match world(&desk, &viewer.caller, 0).await {
@@ -246,12 +280,22 @@ async fn act(State(desk): State<Desk>, request: Request) -> Response {
     }
 }
 
-async fn done(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<Deed> {
+/// What somebody is told once.
+async fn told(desk: &Desk, viewer: &Viewer, (what, once): &(String, String), back: &str) -> Response {
+    match world(desk, &viewer.caller, 0).await {
+        Ok(world) => {
+            let page = webconsole::told(&world, viewer, what, once, back);
+            html(page.status, page.html(&world, viewer, &webconsole::Query::default()))
+        }
+        Err(error) => refused(error),
+    }
+}
+
+async fn done(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<(Deed, Told)> {
     check(desk, &owner(caller), fields)?;
-    let text = |name| fields.get(name).unwrap_or_default().to_owned();
-    let deed = Deed::read(&Sent { verb: text("verb"), of: text("of"), word: text("word") })?;
-    desk.ask(caller, deed.command.clone()).await?;
-    Ok(deed)
+    let deed = Deed::read(fields, &world(desk, caller, 0).await?)?;
+    let told = console_orders::carry_out(desk, caller, &deed.order).await?;
+    Ok((deed, told))
 }
 
 fn with_cookie(mut response: Response, name: &str, value: &str, more: &str) -> Response {

@@ -26,6 +26,8 @@
 //! | `desk`, `routes`, `account_routes` | what is answered, and at which address |
 //! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
 //! | `console_routes`, `console_live` | the console (crate `webconsole`), and what its open pages are told |
+//! | `console_orders` | what its forms ask for, carried out |
+//! | `traffic` | what hosts asked of volumes in the last quarter of an hour |
 //! | `notify` | notifications: channels as they are kept, their queues, and how messages are sent (crate `notify`) |
 //! | `client` | the other side |
 //!
@@ -39,6 +41,7 @@
 mod account_routes;
 pub mod client;
 mod console_live;
+mod console_orders;
 mod console_routes;
 mod deliver;
 mod desk;
@@ -55,6 +58,7 @@ mod routes;
 mod server;
 mod subscriptions;
 mod tls;
+mod traffic;
 
 pub use account_routes::AccessReply;
 pub use manage::ManagePort;

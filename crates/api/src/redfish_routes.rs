@@ -20,6 +20,8 @@ pub(crate) struct Machine {
     pub(crate) host: String,
     pub(crate) uuid: String,
     pub(crate) port: Option<u16>,
+    /// The SHA-256 of the certificate.
+    pub(crate) certificate: Option<String>,
 }
 
 /// Everything below `/redfish`.
@@ -149,7 +151,7 @@ pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, quer
 
 /// What somebody sees who is not known: nothing that has to be asked for, so that they disturb nobody.
 fn unknown(desk: &Desk) -> World {
-    let Machine { host, uuid, port } = desk.machine.clone();
+    let Machine { host, uuid, port, .. } = desk.machine.clone();
     World {
         now_unix_s: keeper::unix_time(),
         host,

@@ -9,7 +9,7 @@ use crate::notify::{self, Office};
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
-use crate::{console_live, events, files, routes};
+use crate::{console_live, events, files, routes, traffic};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
@@ -87,6 +87,7 @@ impl Server {
             machine,
             subscriptions,
             office,
+            traffic: Arc::default(),
             streams: Arc::new(Semaphore::new(console_live::MOST)),
             stopped_controller: Arc::new(stopped_controller),
         };
@@ -138,7 +139,9 @@ fn machine(state: &FilePath, manage: Option<&ManagePort>) -> env::Result<Machine
         }
     };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Ok(Machine { host, uuid, port: manage.map(|port| port.address().port()) })
+    let (port, certificate) =
+        manage.map(|port| (port.address().port(), port.fingerprint().to_owned())).unzip();
+    Ok(Machine { host, uuid, port, certificate })
 }
 
 /// Random bytes as a UUID of version 4.
@@ -222,6 +225,7 @@ async fn serve(
     tokio::spawn(notify::run(desk.clone()));
     if let Some(port) = manage {
         tokio::spawn(serve_management(port, desk.clone()));
+        tokio::spawn(traffic::watch(desk.clone()));
     }
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,

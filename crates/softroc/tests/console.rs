@@ -4,6 +4,7 @@
 mod common;
 
 use common::browser::Browser;
+use common::host::Host;
 use common::managed::{Managed, address, between, managed};
 use common::{Controller, have, run, skipped, until};
 use std::path::Path;
@@ -106,36 +107,63 @@ fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
     assert_eq!(curl(&managed, "ada", "", "/console/").0, "303");
 }
 
+/// What a form may ask for that takes an operator.
+const OPERATORS: &[&str] = &[
+    "alarm-silence",
+    "task-pause",
+    "task-resume",
+    "task-stop",
+    "check",
+    "repair",
+    "flush",
+    "start",
+    "locate-on",
+    "locate-off",
+    "online",
+    "alarm-on",
+    "schedule-patrol",
+    "schedule-check",
+    "policy",
+];
+
+/// What takes an administrator.
+const ADMINISTRATORS: &[&str] = &[
+    "rename",
+    "delete",
+    "clear-failed",
+    "forget",
+    "spare-add",
+    "spare-remove",
+    "replace",
+    "create",
+    "notify-test",
+    "notify-remove",
+    "account-add",
+    "account-enable",
+    "account-disable",
+    "account-unlock",
+    "account-role",
+    "account-password",
+    "account-remove",
+];
+
 #[test]
 fn a_role_may_in_the_console_what_it_may_elsewhere() {
     if !have("curl") {
         return;
     }
     let managed = served("console-roles");
-    let operators = [
-        "alarm-silence",
-        "task-pause",
-        "task-resume",
-        "task-stop",
-        "check",
-        "repair",
-        "flush",
-        "start",
-        "locate-on",
-        "locate-off",
-        "online",
-    ];
-    let administrators = ["rename", "delete", "clear-failed", "forget", "spare-add", "spare-remove"];
     for (who, rank) in [("rita", 0), ("otto", 1), ("ada", 2)] {
         sign_in(&managed, who);
         let (status, page) = curl(&managed, who, "", "/console/");
         assert!(status == "200" && page.contains("All is well"), "{status} {page}");
         let token = token(&page);
-        let verbs = operators.map(|verb| (verb, 1)).into_iter().chain(administrators.map(|verb| (verb, 2)));
+        let verbs = OPERATORS.iter().map(|verb| (*verb, 1));
+        let verbs = verbs.chain(ADMINISTRATORS.iter().map(|verb| (*verb, 2)));
         for (verb, least) in verbs {
             // Of nothing that there is: who may learns that.
             let of = if verb.starts_with("task") { "99" } else { "nothing" };
-            let form = format!("-d token={token} -d verb={verb} -d of={of} -d word={of}");
+            let form = format!("-d token={token} -d verb={verb} -d of={of} -d word={of} -d policy=task-rate");
             let (status, page) = curl(&managed, who, &form, "/console/do");
             assert_eq!(status == "403", rank < least, "{who} {verb}: {status}");
             let says = format!("&#39; takes {}", if least == 1 { "operator" } else { "administrator" });
@@ -259,6 +287,149 @@ fn an_open_page_is_told_what_happens() {
     browser.until("document.querySelector('h1').textContent === 'Volume data'");
 }
 
+/// Goes by keys alone to what says that.
+fn reach(browser: &mut Browser, what: &str) {
+    let says = format!("document.activeElement.textContent.trim() === {}", serde_json::json!(what));
+    for _ in 0..100 {
+        if browser.script(&says) == true {
+            return;
+        }
+        browser.press("Tab");
+    }
+    panic!("'{what}' is not reached by keys alone");
+}
+
+/// The whole way: a drive is pulled while somebody looks, another is given, and nobody touches a mouse, or reloads.
+#[test]
+fn a_drive_is_replaced_by_keys_alone() {
+    let managed = served("console-replace");
+    let folder = &managed.controller.folder;
+    let Some(mut browser) = Browser::start(&folder.0.display().to_string()) else { return };
+    enter(&mut browser, &managed, "/console/");
+    let live = "document.getElementById('pulse').textContent === 'Live.'";
+    browser.until(live);
+    let asked = browser.asked_for().len();
+    // It is pulled: nothing is left at its name, and what was open of it ends.
+    std::fs::rename(folder.file("d1.img"), folder.file("away.img")).expect("it is moved");
+    let away = std::fs::File::options().write(true).open(folder.file("away.img")).expect("it is there");
+    away.set_len(0).expect("it is cut off");
+    let mut host = Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
+    until("a host is served without it", || {
+        host.read(0, 1 << 20).expect("it is read");
+        managed.controller.show("data")["state"] == "degraded"
+    });
+    browser.until(&format!("{SENTENCE}.includes('degraded')"));
+    assert_eq!(browser.asked_for()[asked..], Vec::<String>::new(), "it is told, and does not ask");
+    browser.until("document.querySelector('#out h3') !== null");
+    reach(&mut browser, "Replace it, step by step");
+    browser.press("Enter");
+    browser.until(&format!("document.title.includes('Replace a drive') && {live}"));
+    assert_eq!(browser.script("document.querySelector('h1').textContent"), "Replace drive data:1");
+    assert_eq!(browser.script("document.querySelector('#given h2').textContent"), "Put the new drive in");
+    // Another one is given. It is seen at once.
+    let (asked, new) = (browser.asked_for().len(), folder.file("new.img"));
+    managed.controller.softroc(&["drive", "add", "--create", common::DRIVE, &new]).ok();
+    let button = format!("Replace data:1 by {new}");
+    browser.until(&format!("document.getElementById('given').textContent.includes('{button}')"));
+    assert_eq!(browser.asked_for()[asked..], Vec::<String>::new(), "it is told, and does not ask");
+    reach(&mut browser, &button);
+    browser.press("Enter");
+    browser.until(&format!("location.search.includes('asked=replace') && {live}"));
+    browser.until("document.getElementById('replace').textContent.includes('Done: the new drive has all')");
+    managed.controller.wait_optimal("data");
+    assert_eq!(managed.controller.show("data")["drives"][1]["name"], new);
+    // Whoever left finds it again, and one that works is replaced by its serial number alone.
+    managed.controller.softroc(&["drive", "add", "--create", common::DRIVE, &folder.file("more.img")]).ok();
+    browser.go(&format!("{}/console/replace?of=data:2", managed.address));
+    reach(&mut browser, &format!("Replace data:2 by {}", folder.file("more.img")));
+    browser.press("Enter");
+    assert_eq!(browser.script("document.activeElement.name"), "word", "it has to be typed");
+    browser.enter("something else");
+    browser.press("Enter");
+    browser.until("document.title.startsWith('Refused')");
+    assert_eq!(managed.controller.show("data")["drives"][2]["name"], folder.file("d2.img"));
+    let complaints = browser.complaints();
+    // The answer to what was typed is 400, of which the browser complains.
+    let complaints: Vec<&String> = complaints.iter().filter(|one| !one.contains("console/do")).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// Sends a form of the console.
+fn ask(managed: &Managed, who: &str, token: &str, form: &str) -> (String, String) {
+    curl(managed, who, &format!("-d token={token} {form}"), "/console/do")
+}
+
+/// What a page says that a volume would be is what it is when it is made; what it says that reads would cost is what `explain` says.
+#[test]
+fn what_would_be_is_what_comes() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-plans");
+    sign_in(&managed, "ada");
+    let new = chosen(&unused(&managed, 'n', 3));
+    let (_, page) = curl(&managed, "ada", "", &format!("/console/create?{new}&level=raid5"));
+    let capacity = between(&page, "<dt>Hosts can use</dt><dd>", "<");
+    let drives: String = new.split('&').map(|drive| format!(" -d {drive}")).collect();
+    let create = format!("-d verb=create -d of=raid5 -d level=raid5 -d name=made{drives}");
+    let (status, said) = ask(&managed, "ada", token(&page), &create);
+    assert_eq!(status, "303", "{said}");
+    assert!(head(&managed, "ada").contains("location: /console/volume?of=made&asked=create\r\n"));
+    assert_eq!(units::ByteCount(managed.controller.capacity("made")).to_string(), capacity);
+    // What a read costs without drive 1.
+    let (_, page) = curl(&managed, "ada", "", "/console/what-if?of=data&fail=1");
+    let strip = managed.controller.show("data")["strip_bytes"].as_u64().expect("a strip");
+    let cost = |strip_number: u64| {
+        let range = format!("4K@{}", strip_number * strip);
+        let words = ["explain", "--volume", "data", "--failed", "1", "read", &range];
+        managed.controller.json(&words)["explanation"]["cost"]["reads"].as_u64().expect("a number")
+    };
+    let dear = (0..16).filter(|number| cost(*number) == 2).count();
+    assert!((1..16).contains(&dear), "{dear}");
+    let said = format!("{} take 1 drive read, {dear} take 2 drive reads: ", 16 - dear);
+    assert!(page.contains(&said), "no '{said}' in {page}");
+    assert!(page.contains("&#39;data&#39; goes on, and nothing is lost."), "{page}");
+    let (_, page) = curl(&managed, "ada", "", "/console/what-if?of=data&fail=1&fail=2");
+    assert!(page.contains("&#39;data&#39; ends: hosts reach none of its"), "{page}");
+}
+
+/// Accounts, schedules, policies and channels by the pages' forms alone.
+#[test]
+fn a_controller_is_kept_in_order_from_its_pages() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-upkeep");
+    sign_in(&managed, "ada");
+    let token = token(&curl(&managed, "ada", "", "/console/maintenance").1).to_owned();
+    let (status, page) = ask(&managed, "ada", &token, "-d verb=account-add -d name=eve -d role=operator");
+    assert_eq!(status, "200", "{page}");
+    let password = between(&page, "first signing in: ", "<").to_owned();
+    let (_, page) = curl(&managed, "ada", "", "/console/maintenance");
+    assert!(page.contains("<h3>eve</h3>") && !page.contains(&password), "it is told once: {page}");
+    let entrance = curl(&managed, "eve", "", "/console/sign-in").1;
+    let form = format!("-d token={} -d account=eve -d password={password}", self::token(&entrance));
+    assert_eq!(curl(&managed, "eve", &form, "/console/sign-in").0, "303");
+    assert!(head(&managed, "eve").contains("location: /console/password\r\n"));
+    let done = |form: &str| assert_eq!(ask(&managed, "ada", &token, form).0, "303", "{form}");
+    done("-d verb=schedule-check -d of=data -d on=on -d every=28 -d at=03:30");
+    let schedules = managed.controller.softroc(&["task", "schedule", "list"]).ok();
+    assert!(schedules.contains("03:30"), "{schedules}");
+    done("-d verb=policy -d of=data -d policy=task-rate -d value=40");
+    assert!(managed.controller.softroc(&["volume", "show", "data"]).ok().contains("40 %"));
+    let told = managed.controller.folder.file("told");
+    let program = managed.controller.folder.file("hook");
+    std::fs::write(&program, format!("#!/bin/sh\ncat >>{told}\n")).expect("a program");
+    run("chmod", &["700", &program]);
+    managed.controller.softroc(&["notify", "set", "hook", &format!("hook:{program}")]).ok();
+    done("-d verb=notify-test -d of=hook");
+    let told = std::fs::read_to_string(&told).expect("it was told");
+    assert!(told.contains("notify.test") && told.contains("ada"), "{told}");
+    done("-d verb=notify-remove -d of=hook");
+    done("-d verb=account-remove -d of=eve -d word=eve");
+    assert!(!managed.controller.softroc(&["account", "list"]).ok().contains("eve"));
+}
+
 /// Where axe-core is, if it is there.
 fn axe() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe-core/axe.min.js");
@@ -278,6 +449,22 @@ fn violations(browser: &mut Browser) -> serde_json::Value {
     )
 }
 
+/// New drives that nobody uses.
+fn unused(managed: &Managed, letter: char, count: usize) -> Vec<String> {
+    let name = |number| managed.controller.folder.file(&format!("{letter}{number}.img"));
+    let drives: Vec<String> = (0..count).map(name).collect();
+    let mut add = vec!["drive", "add", "--create", common::DRIVE];
+    add.extend(drives.iter().map(String::as_str));
+    managed.controller.softroc(&add).ok();
+    drives
+}
+
+/// Drives as the page for new volumes has them in its address.
+fn chosen(drives: &[String]) -> String {
+    let named = |name: &String| format!("drive={}", name.replace('/', "%2F"));
+    drives.iter().map(named).collect::<Vec<_>>().join("&")
+}
+
 #[test]
 fn everybody_can_read_every_page() {
     let managed = served("console-looks");
@@ -288,12 +475,18 @@ fn everybody_can_read_every_page() {
     enter(&mut browser, &managed, "/console/");
     managed.controller.softroc(&["drive", "fail", "data:1"]).ok();
     until("the volume is degraded", || managed.controller.show("data")["state"] == "degraded");
+    let new = chosen(&unused(&managed, 'n', 3));
+    managed.controller.create("more", "raid6", &unused(&managed, 'm', 4)).ok();
     let drive =
         managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
     let pages = [
         ("overview", "/console/".to_owned()),
         ("volume", "/console/volume?of=data".to_owned()),
         ("drive", format!("/console/drive?of={drive}")),
+        ("replace", "/console/replace".to_owned()),
+        ("create", format!("/console/create?{new}&level=raid5")),
+        ("what-if", "/console/what-if?of=more&fail=0&fail=3".to_owned()),
+        ("maintenance", "/console/maintenance".to_owned()),
         ("events", "/console/events?severity=warning".to_owned()),
         ("password", "/console/password".to_owned()),
         ("nothing", "/console/volume?of=nothing".to_owned()),

@@ -15,10 +15,19 @@
   let source = null;
   let signedOut = false;
 
+  // Whether somebody has chosen or typed something else than the server put there.
+  const isChanged = (field) => {
+    if (field.tagName === "SELECT") {
+      return field.selectedIndex !== Math.max([...field.options].findIndex((one) => one.defaultSelected), 0);
+    }
+    if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+    return field.value !== field.defaultValue;
+  };
+
   // A part in which somebody types is left alone until they are done.
   const isTypedIn = (part) =>
     [...part.querySelectorAll("input, select")].some((field) =>
-      field.type !== "hidden" && (field === document.activeElement || field.value !== field.defaultValue && field.tagName === "INPUT"));
+      field.type !== "hidden" && (field === document.activeElement || isChanged(field)));
 
   const waiting = new Map();
 

@@ -1,6 +1,7 @@
 //! Drives that have to be dealt with: which one it is, whether it may be pulled, when all is safe again, what it cost hosts, and what to buy.
 
 use crate::World;
+use crate::replace::replace_page;
 use crate::words::{Badge, drive_page, duration, rendered, shell_word};
 use askama::Template;
 use controller::{DriveInfo, DriveState, TaskInfo, TaskKind, VolumeInfo, VolumeState};
@@ -22,6 +23,8 @@ struct Advised {
     safe: Option<String>,
     cost: Option<String>,
     buy: Option<String>,
+    /// Where it is replaced, step by step.
+    replace: Option<String>,
 }
 
 /// Of all drives that have to be dealt with; `None`: there is none.
@@ -45,7 +48,7 @@ fn needs_attention(drive: &DriveInfo) -> bool {
 }
 
 /// Whether its volumes go on without it.
-fn is_out(state: DriveState) -> bool {
+pub(crate) fn is_out(state: DriveState) -> bool {
     match state {
         DriveState::Failed
         | DriveState::Offline
@@ -73,12 +76,19 @@ fn advised(world: &World, drive: &DriveInfo) -> Advised {
         safe: is_concerned.then(|| safe(world, drive, &volumes)),
         cost: is_concerned.then(|| cost(drive, &volumes)),
         buy: is_concerned.then(|| buy(world, drive, &volumes)),
+        replace: place(drive).filter(|_| is_concerned).map(|place| replace_page(&place)),
     }
 }
 
 /// The volumes that have a drive.
 fn volumes<'w>(world: &'w World, drive: &DriveInfo) -> Vec<&'w VolumeInfo> {
     world.volumes.iter().filter(|volume| drive.volumes.contains(&volume.name)).collect()
+}
+
+/// Its place, as commands name it.
+fn place(drive: &DriveInfo) -> Option<String> {
+    let (slot, volume) = drive.slot.zip(drive.volumes.first())?;
+    Some(format!("{volume}:{slot}"))
 }
 
 /// By what it is known to somebody who stands before it.
@@ -89,7 +99,7 @@ pub(crate) fn which(drive: &DriveInfo) -> String {
         (Some(enclosure), None) => Some(format!("enclosure {enclosure}")),
         (None, None) => None,
     };
-    let slot = drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("slot {volume}:{slot}"));
+    let slot = self::place(drive).map(|place| format!("slot {place}"));
     let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}"));
     let parts: Vec<String> = [place, slot, drive.model.clone(), serial].into_iter().flatten().collect();
     match parts.is_empty() {
@@ -99,7 +109,7 @@ pub(crate) fn which(drive: &DriveInfo) -> String {
 }
 
 /// Whether it may be pulled.
-fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
+pub(crate) fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
     // What a volume that does not serve lacks may be on this very drive.
     let stopped = volumes.iter().find(|volume| !volume.state.serves());
     match drive.state {

@@ -50,7 +50,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
             "tasks",
             &TaskList::of(world, viewer, back, |task| task.drive.as_ref() == Some(&drive.name)),
         ),
-        Part::new("deeds", &Deeds { deeds: deed::forms(viewer, back, &drive.name, &verbs(drive)) }),
+        Part::new("deeds", &Deeds { deeds: deed::forms(world, viewer, back, &drive.name, &verbs(drive)) }),
         Part::new("events", &History { list: EventList::of(world, EVENTS, is_of) }),
     ])
 }

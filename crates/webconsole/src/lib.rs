@@ -13,6 +13,11 @@
 //! | `page` | a page, its parts, what has changed of it; which page is at which address |
 //! | `status` | the sentence on top of every page, and what is not as it should be |
 //! | `overview`, `volume`, `drive`, `events` | the pages |
+//! | `replace` | another drive in the place of one, step by step |
+//! | `create` | a new volume: what drives make, level by level, and what it costs |
+//! | `maintenance` | schedules, spares, the alarm, channels, accounts, the certificate |
+//! | `traffic` | what hosts asked of a volume, in numbers and as a chart |
+//! | `what_if` | what would be lost if drives failed, and what reads would cost |
 //! | `lists` | tasks and events, as several pages list them |
 //! | `advice` | drives that have to be dealt with: which one, may it be pulled, what to buy |
 //! | `deed` | what can be done |
@@ -24,22 +29,27 @@
 
 mod advice;
 mod assets;
+mod create;
 mod deed;
 mod drive;
 mod entrance;
 mod events;
 mod lists;
+mod maintenance;
 mod overview;
 mod page;
+mod replace;
 mod status;
+mod traffic;
 mod volume;
+mod what_if;
 mod words;
 mod world;
 
 pub use assets::{Asset, asset};
-pub use deed::{Deed, Sent};
+pub use deed::{Deed, Order};
 pub use entrance::{password, sign_in};
 pub use events::{Export, export};
-pub use page::{Page, Shown, events_needed, failed, page};
+pub use page::{Needs, Page, Shown, failed, needs, page, questions, told};
 pub use words::{Query, back, encoded};
-pub use world::{Viewer, World};
+pub use world::{Channel, Rate, Sample, Upkeep, Viewer, World};

@@ -59,7 +59,7 @@ fn task_row(world: &World, viewer: &Viewer, back: &str, task: &TaskInfo) -> Task
         is_over: task.state.is_over(),
         about: about.join(", "),
         started: Moment { at_s: task.started_unix_s, now_s: world.now_unix_s },
-        deeds: deed::forms(viewer, back, &task.task.to_string(), verbs),
+        deeds: deed::forms(world, viewer, back, &task.task.to_string(), verbs),
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str) -> Vec<Part> {
     // An empty part is a place for what may come while the page is open.
     parts.push(match advice::of_all(world) {
         Some(advice) => Part::new("out", &DrivesOut { advice }),
-        None => Part { id: "out", html: String::new() },
+        None => Part::empty("out"),
     });
     let volumes = world.volumes.iter().map(|volume| volume_row(world, volume)).collect();
     parts.push(Part::new("volumes", &Volumes { volumes }));
@@ -109,8 +109,13 @@ fn volume_row(world: &World, volume: &VolumeInfo) -> VolumeRow {
 
 /// How many more drives may fail.
 pub(crate) fn survives(volume: &VolumeInfo) -> String {
-    let is_redundant = !matches!(volume.level.as_str(), "jbod" | "raid0" | "raid00");
-    match (volume.may_lose, volume.may_lose_at_most) {
+    survives_of(&volume.level, volume.may_lose, volume.may_lose_at_most)
+}
+
+/// How many drives of a level may fail, at least and at most.
+pub(crate) fn survives_of(level: &str, least: u16, most: u16) -> String {
+    let is_redundant = !matches!(level, "jbod" | "raid0" | "raid00");
+    match (least, most) {
         (0, 0) if !is_redundant => "none: no redundancy".to_owned(),
         (0, 0) => "none".to_owned(),
         (least, most) if least == most => least.to_string(),

@@ -1,9 +1,12 @@
 //! A page, its parts, and which page is at which address.
 
 use crate::words::{self, Query};
-use crate::{Viewer, World, deed, drive, events, overview, status, volume};
+use crate::{
+    Viewer, World, create, deed, drive, events, maintenance, overview, replace, status, volume, what_if,
+};
 use access::Role;
 use askama::Template;
+use controller::Command;
 use std::collections::BTreeMap;
 
 /// A page, without what surrounds every page.
@@ -31,6 +34,11 @@ impl Part {
     pub(crate) fn new(id: &'static str, template: &impl Template) -> Part {
         Part { id, html: words::rendered(template) }
     }
+
+    /// A place for what may come while the page is open.
+    pub(crate) fn empty(id: &'static str) -> Part {
+        Part { id, html: String::new() }
+    }
 }
 
 /// What an open page shows.
@@ -39,6 +47,16 @@ pub struct Shown {
     title: String,
     parts: BTreeMap<&'static str, String>,
 }
+
+/// Pages that every page leads to.
+const NAVIGATION: &[(&str, &str)] = &[
+    ("", "Overview"),
+    ("replace", "Replace"),
+    ("create", "Create"),
+    ("what-if", "What if"),
+    ("maintenance", "Maintenance"),
+    ("events", "Events"),
+];
 
 #[derive(Template)]
 #[template(path = "page.html")]
@@ -56,13 +74,47 @@ struct Whole<'p> {
     has_session: bool,
     /// What was asked a moment ago.
     asked: Option<&'p str>,
-    is_overview: bool,
-    is_events: bool,
+    /// Which of the pages that every page leads to.
+    place: &'p str,
 }
 
-/// How many events a page is made of.
-pub fn events_needed(path: &str) -> usize {
-    if path.is_empty() { overview::EVENTS } else { 1000 }
+impl Whole<'_> {
+    fn is_at(&self, place: &str) -> bool {
+        self.place == place
+    }
+}
+
+/// What a page is made of besides what the controller is asked for every page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Needs {
+    /// How many events.
+    pub events: usize,
+    /// What is kept beside the controller.
+    pub upkeep: bool,
+    /// What hosts asked of this volume.
+    pub traffic: Option<String>,
+}
+
+/// What the page at an address below `/console/` is made of.
+pub fn needs(path: &str, query: &Query) -> Needs {
+    let events = match path {
+        "" => overview::EVENTS,
+        "volume" | "drive" | "replace" | "events" | "events.csv" | "events.json" => 1000,
+        _ => 0,
+    };
+    let traffic = query.get("of").filter(|_| path == "volume").map(str::to_owned);
+    Needs { events, upkeep: path == "maintenance", traffic }
+}
+
+/// What has to be asked of the controller for a page besides what every page is made of.
+pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
+    let of = query.get("of").unwrap_or_default();
+    match path {
+        "replace" => replace::questions(world, of),
+        "what-if" => what_if::questions(world, query),
+        "maintenance" => maintenance::questions(),
+        _ => Vec::new(),
+    }
 }
 
 /// The page at an address below `/console/`.
@@ -74,6 +126,13 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
         "" => Some(("Overview".to_owned(), overview::parts(world, viewer, &back))),
         "volume" => volume::parts(world, viewer, &back, of).map(|parts| (format!("Volume {of}"), parts)),
         "drive" => drive::parts(world, viewer, &back, of).map(|parts| (format!("Drive {of}"), parts)),
+        "replace" => {
+            let again = query.get("again").is_some();
+            replace::parts(world, viewer, &back, of, again).map(|parts| ("Replace a drive".to_owned(), parts))
+        }
+        "create" => Some(("Create a volume".to_owned(), create::parts(world, viewer, &back, query))),
+        "what-if" => what_if::parts(world, query).map(|parts| ("What if".to_owned(), parts)),
+        "maintenance" => Some(("Maintenance".to_owned(), maintenance::parts(world, viewer, &back))),
         "events" => Some(("Events".to_owned(), events::parts(world, query))),
         _ => None,
     };
@@ -81,8 +140,9 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
         Some(found) => (200, found),
         None => {
             let what = match path {
-                "volume" => format!("There is no volume '{of}' any more"),
+                "volume" | "what-if" => format!("There is no volume '{of}' any more"),
                 "drive" => format!("There is no drive '{of}' any more"),
+                "replace" => format!("There is no place '{of}': it is VOLUME:SLOT"),
                 _ => "There is no page at this address".to_owned(),
             };
             let hint = "The overview has everything that there is.".to_owned();
@@ -103,6 +163,15 @@ pub fn failed(world: &World, viewer: &Viewer, status: u16, why: &str, back: &str
     let at = back.strip_prefix("/console/").unwrap_or_default().to_owned();
     // What was said about what somebody asked for stays until they have read it.
     Page { status, title: format!("Refused · {}", world.host), parts, at, is_live: false }
+}
+
+/// The page that tells what somebody has to know of what was done, and is told once.
+pub fn told(world: &World, viewer: &Viewer, what: &str, told: &str, back: &str) -> Page {
+    let said = Part::new("own", &Said { what: what.to_owned(), hint: told.to_owned() });
+    let parts = vec![status::part(world, viewer, back, false), said];
+    let at = back.strip_prefix("/console/").unwrap_or_default().to_owned();
+    // It stays until they have read it.
+    Page { status: 200, title: format!("Done · {}", world.host), parts, at, is_live: false }
 }
 
 /// Something that is said instead of a page.
@@ -129,8 +198,7 @@ impl Page {
             token: &viewer.token,
             has_session: viewer.caller.session.is_some(),
             asked: query.get("asked").filter(|verb| deed::VERBS.contains(verb)),
-            is_overview: self.at.is_empty(),
-            is_events: self.at.starts_with("events"),
+            place: self.at.split('?').next().unwrap_or_default(),
         })
     }
 

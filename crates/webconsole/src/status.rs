@@ -32,8 +32,11 @@ struct Found {
 pub(crate) fn part(world: &World, viewer: &Viewer, back: &str, is_overview: bool) -> Part {
     let health = &world.health;
     let shown = |finding: &&Finding| is_overview || finding.status > WellBeing::Ok;
-    let alarm =
-        if world.info.alarm.sounds { deed::forms(viewer, back, "", &["alarm-silence"]) } else { Vec::new() };
+    let alarm = if world.info.alarm.sounds {
+        deed::forms(world, viewer, back, "", &["alarm-silence"])
+    } else {
+        Vec::new()
+    };
     let status = Status {
         class: Tone::from(health.status).class(),
         badge: Badge(health.status),

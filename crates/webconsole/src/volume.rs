@@ -3,6 +3,7 @@
 use crate::lists::{EventList, TaskList};
 use crate::overview::{Bay, bay, survives};
 use crate::page::Part;
+use crate::traffic::Traffic;
 use crate::words::{Badge, Moment, sentence};
 use crate::{Viewer, World, deed};
 use askama::Template;
@@ -32,6 +33,7 @@ struct Slots {
 #[template(path = "policies.html")]
 struct Policies {
     policies: Vec<(Policy, Moment)>,
+    forms: Vec<String>,
 }
 
 #[derive(Template)]
@@ -78,14 +80,28 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
         Part::new("volume", &head),
         Part::new("slots", &Slots { slots }),
         Part::new("hosts", &hosts(volume, now_s)),
+        Part::new("traffic", &Traffic::of(world)),
         Part::new(
             "tasks",
             &TaskList::of(world, viewer, back, |task| task.volume.as_ref() == Some(&volume.name)),
         ),
-        Part::new("policies", &Policies { policies: volume.policies.iter().map(policy).collect() }),
-        Part::new("deeds", &Deeds { deeds: deeds(volume, viewer, back) }),
+        Part::new(
+            "policies",
+            &Policies {
+                policies: volume.policies.iter().map(policy).collect(),
+                forms: policy_forms(world, volume, viewer, back),
+            },
+        ),
+        Part::new("deeds", &Deeds { deeds: deeds(world, volume, viewer, back) }),
         Part::new("events", &History { list: EventList::of(world, EVENTS, is_of) }),
     ])
+}
+
+/// A form for each policy that can be set.
+fn policy_forms(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Vec<String> {
+    let names = deed::settable(volume.policies.iter().map(|policy| policy.name.as_str()));
+    let form = |name: &&str| deed::form(world, viewer, back, &volume.name, "policy", &[("policy", name)]);
+    names.iter().filter_map(form).collect()
 }
 
 fn facts(volume: &VolumeInfo) -> Vec<(&'static str, String)> {
@@ -148,7 +164,7 @@ fn hosts(volume: &VolumeInfo, now_s: u64) -> Hosts {
     Hosts { sum, hosts: volume.hosts.iter().map(row).collect() }
 }
 
-fn deeds(volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Vec<String> {
+fn deeds(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Vec<String> {
     let mut verbs = Vec::new();
     if volume.state == VolumeState::Offline {
         verbs.push("start");
@@ -157,5 +173,5 @@ fn deeds(volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Vec<String> {
         verbs.extend(["check", "repair", "flush"]);
     }
     verbs.extend(["rename", "delete"]);
-    deed::forms(viewer, back, &volume.name, &verbs)
+    deed::forms(world, viewer, back, &volume.name, &verbs)
 }

@@ -22,6 +22,11 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of a name.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
+    }
+
     /// As an address has them, with its `?`; without those that only tell what was asked a moment ago.
     pub(crate) fn to_address(&self) -> String {
         let kept = self.0.iter().filter(|(name, _)| name != "asked");

@@ -1,8 +1,9 @@
 //! What pages are made of.
 
-use access::Caller;
+use access::{AccountInfo, Caller};
 use controller::{
-    ControllerInfo, CoverageInfo, DriveInfo, Event, HealthReport, SpareInfo, TaskInfo, VolumeInfo,
+    Command, ControllerInfo, CoverageInfo, DriveInfo, Event, HealthReport, Reply, Result, Severity,
+    SpareInfo, TaskInfo, VolumeInfo,
 };
 
 /// What the controller tells, all of it asked for at one time.
@@ -28,6 +29,67 @@ pub struct World {
     pub tasks: Vec<TaskInfo>,
     /// The newest events, newest last.
     pub events: Vec<Event>,
+    /// What was asked for this page alone ([`questions`](crate::questions)), and what was answered.
+    pub answers: Vec<(Command, Result<Reply>)>,
+    /// What is kept beside the controller, for pages that show it and those who may see it.
+    pub upkeep: Option<Upkeep>,
+    /// What hosts asked of the volume that the page is about, the newest last.
+    pub traffic: Vec<Sample>,
+}
+
+/// What is kept beside the controller. What somebody may not see is left out.
+#[derive(Clone, Default, Debug)]
+pub struct Upkeep {
+    /// Where notifications go.
+    pub channels: Vec<Channel>,
+    /// Accounts, by name.
+    pub accounts: Vec<AccountInfo>,
+    /// The SHA-256 of the certificate, where there is one.
+    pub certificate: Option<String>,
+}
+
+/// Where notifications go.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub target: String,
+    /// Events that matter less are not sent.
+    pub severity: Severity,
+    /// Messages that wait.
+    pub waiting: usize,
+    /// Why the last try failed; `None`: it did not.
+    pub problem: Option<String>,
+}
+
+/// What hosts asked of a volume in a span of time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// The end of the span, in seconds since 1970.
+    pub at_unix_s: u64,
+    /// Reads.
+    pub reads: Rate,
+    /// Writes, those of zeroes among them.
+    pub writes: Rate,
+}
+
+/// How often something was asked, and how long it took.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Rate {
+    /// Requests that ended, a second.
+    pub per_s: u64,
+    /// Their bytes, a second.
+    pub bytes_per_s: u64,
+    /// The mean of the time that they took; `None` where none ended.
+    pub mean_us: Option<u64>,
+}
+
+impl World {
+    /// What was answered to something that the page asked for.
+    pub(crate) fn answer(&self, question: &Command) -> Option<&Result<Reply>> {
+        self.answers.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer)
+    }
 }
 
 /// Who looks.

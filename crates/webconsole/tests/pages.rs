@@ -36,6 +36,35 @@ fn the_overview_reads_as_text() {
     }
 }
 
+/// Whoever has neither a script nor a style reads the same facts.
+#[test]
+fn every_page_gives_its_facts_as_text() {
+    let world = world();
+    for (name, fields, facts) in [
+        (
+            "volume",
+            &[("of", "data")][..],
+            &["Volume data", "slot 1 /dev/sdd", "write-hole", "Nothing is known yet"][..],
+        ),
+        ("drive", &[("of", "/dev/sdb")], &["Drive /dev/sdb", "ST4000NM0025", "ZC12"]),
+        (
+            "replace",
+            &[("of", "data:1")],
+            &["Replace drive data:1", "is being filled (43 %)", "It is rebuilt (now)"],
+        ),
+        ("create", &[], &["Create a volume", "No drive is unused."]),
+        ("what-if", &[("of", "data")], &["What if drives of data failed?", "slot 2: /dev/sdc"]),
+        ("maintenance", &[], &["Hot spares", "/dev/sde", "Alarm", "softroc support"]),
+        ("events", &[], &["2 events, the newest first.", "drive.failed"]),
+    ] {
+        let Some(text) = as_text(&html(&world, Role::Operator, name, fields)) else { return };
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for fact in facts {
+            assert!(flat.contains(fact), "{fact} is not in {name}: {text}");
+        }
+    }
+}
+
 /// Five questions, which somebody has who comes because of the beep, are answered before the first list.
 #[test]
 fn the_first_screen_answers_five_questions() {

@@ -5,7 +5,7 @@
 //! are ([`crate::deliver`]). What differs is the queue: a subscription gives up after a few tries, as Redfish says; a channel keeps
 //! what it was told on disk and tries for a day.
 
-mod office;
+pub(crate) mod office;
 mod post;
 mod routes;
 mod send;

@@ -3,6 +3,7 @@
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
 use crate::inventory::{Drive, is_volatile};
+use crate::lifecycle::shape::Measure;
 use crate::lifecycle::{Lifecycle, refuse_failed};
 use ondisk::{Content, LogLabel, Phase};
 use std::rc::Rc;
@@ -38,6 +39,14 @@ pub(crate) struct Candidate {
     pub(crate) size: ByteCount,
     pub(crate) sector: SectorSize,
     pub(crate) rotational: bool,
+}
+
+impl Candidate {
+    /// What a new volume has to know of it.
+    pub(super) fn measure(&self) -> Measure<'_> {
+        let Candidate { drive, size, sector, rotational, .. } = self;
+        Measure { name: &drive.name, size: *size, sector: *sector, rotational: *rotational }
+    }
 }
 
 impl Lifecycle {

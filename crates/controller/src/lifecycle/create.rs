@@ -128,7 +128,11 @@ impl Lifecycle {
         let wanted = Wanted::of(create, create.drives.len())?;
         let mut candidates = Vec::new();
         let checked = self.check_candidates(&create.drives, create.destroy_data, &mut candidates).await;
-        let made = match checked.and_then(|()| Shape::on_drives(&wanted, &candidates)) {
+        let shape = checked.and_then(|()| {
+            let measures: Vec<_> = candidates.iter().map(Candidate::measure).collect();
+            Shape::on_drives(&wanted, &measures)
+        });
+        let made = match shape {
             Ok(shape) => {
                 self.adopt(&candidates).await;
                 self.make_array(create, shape, &candidates).await

@@ -19,6 +19,7 @@ mod delete;
 mod failed;
 mod grow;
 mod logs;
+mod preview;
 mod repair;
 mod returning;
 mod scan;
@@ -27,6 +28,7 @@ mod unfinished_imports;
 
 pub(crate) use failed::refuse_failed;
 pub(crate) use grow::info_on_its_way;
+pub use preview::{DriveOperations, Preview, preview};
 pub(crate) use shape::free_end;
 
 use crate::arrays::Arrays;

@@ -3,7 +3,6 @@
 use crate::arrays::extents;
 use crate::interface::{CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use crate::lifecycle::candidates::Candidate;
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement};
 use ondisk::{Label, Tail, TailPlace};
 use std::ops::Range;
@@ -63,6 +62,14 @@ fn arrange(shape: &mut layout::Shape, text: &str) -> Result<()> {
     Ok(())
 }
 
+/// What a new volume has to know of a drive.
+pub(super) struct Measure<'d> {
+    pub(super) name: &'d str,
+    pub(super) size: ByteCount,
+    pub(super) sector: SectorSize,
+    pub(super) rotational: bool,
+}
+
 /// The shape of a new volume, and its place.
 pub(crate) struct Shape {
     pub(crate) geometry: Geometry,
@@ -74,10 +81,10 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// On drives that hold nothing else.
-    pub(super) fn on_drives(wanted: &Wanted, candidates: &[Candidate]) -> Result<Shape> {
-        let strip = wanted.strip(candidates.iter().any(|candidate| candidate.rotational));
-        let (room, mut notes) = room(candidates, strip)?;
-        let sectors = candidates.iter().map(|candidate| candidate.sector);
+    pub(super) fn on_drives(wanted: &Wanted, drives: &[Measure<'_>]) -> Result<Shape> {
+        let strip = wanted.strip(drives.iter().any(|drive| drive.rotational));
+        let (room, mut notes) = room(drives, strip)?;
+        let sectors = drives.iter().map(|drive| drive.sector);
         let sector = sectors.clone().max().unwrap_or_default();
         if sectors.min() != Some(sector) {
             notes.push(format!(
@@ -150,30 +157,30 @@ fn place(
 }
 
 /// How much of each drive can be used: as much as the smallest has before its label.
-fn room(candidates: &[Candidate], strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
-    let mut smallest: Option<(ByteCount, &Candidate)> = None;
-    for candidate in candidates {
-        let room = free_end([candidate.size].into_iter(), TailPlace::End);
+fn room(drives: &[Measure<'_>], strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
+    let mut smallest: Option<(ByteCount, &Measure<'_>)> = None;
+    for drive in drives {
+        let room = free_end([drive.size].into_iter(), TailPlace::End);
         if room < strip.bytes() {
             return Err(invalid(format!(
                 "drive {} is too small: it has {}, and a member needs one strip of {strip} and 32 MiB for its label",
-                candidate.drive.name, candidate.size
+                drive.name, drive.size
             )));
         }
         if smallest.is_none_or(|(other, _)| room < other) {
-            smallest = Some((room, candidate));
+            smallest = Some((room, drive));
         }
     }
     let Some((room, least)) = smallest else { return Err(invalid("a volume needs drives; name them")) };
     let mut notes = Vec::new();
-    if let Some(most) = candidates.iter().map(|candidate| candidate.size).max()
+    if let Some(most) = drives.iter().map(|drive| drive.size).max()
         && most != least.size
     {
         notes.push(format!(
             "its drives differ in size, from {} to {}: only the size of the smallest, {}, is used of each",
             both_capacities(least.size),
             both_capacities(most),
-            least.drive.name
+            least.name
         ));
     }
     Ok((room, notes))

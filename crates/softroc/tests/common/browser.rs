@@ -141,6 +141,8 @@ impl Browser {
     pub fn look(&mut self, width: u32, scheme: &str) {
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.ask("Emulation.setDeviceMetricsOverride", size);
+        // They take place from the page, and are none on a telephone.
+        self.ask("Emulation.setScrollbarsHidden", json!({ "hidden": true }));
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.ask("Emulation.setEmulatedMedia", json!({ "features": features }));
     }

@@ -22,10 +22,10 @@ fn drive(name: &str, state: &str, slot: Option<u16>) -> Value {
 fn volume(name: &str, level: &str, state: &str, may_lose: u16) -> Value {
     let policy = |name: &str, value: &str| json!({"name": name, "configured": value, "current": value, "reason": "answered when the drives have it", "since_unix_s": NOW - 90_000});
     json!({
-        "name": name, "uuid": "11111111-1111-4111-8111-111111111111", "state": state, "reasons": [],
+        "name": name, "uuid": format!("11111111-1111-4111-8111-{:012x}", name.len()), "state": state, "reasons": [],
         "since_unix_s": NOW - 3_600, "level": level, "spans": 1, "copies": 1, "strip_bytes": 262_144,
         "arrangement": "left-symmetric", "sector_bytes": 512, "capacity_bytes": 8_u64 << 40, "data_start_bytes": 0,
-        "member_bytes": 0, "array": "a", "array_volumes": [name], "array_free_bytes": 0, "may_lose": may_lose,
+        "member_bytes": 0, "array": format!("array of {name}"), "array_volumes": [name], "array_free_bytes": 0, "may_lose": may_lose,
         "may_lose_at_most": may_lose, "lost_bytes": 0, "drives": [], "resync": null, "dirty_regions": 0,
         "policies": [policy("write-mode", "write-through"), policy("write-hole", "journal")],
         "cache": {"dirty_bytes": 0, "pinned_bytes": 0, "absorbed": 0, "hits": 0, "destages": 0},
@@ -93,6 +93,9 @@ pub fn world() -> World {
             event(1, "info", "controller", "the controller started"),
             event(2, "critical", "/dev/sdb", "drive /dev/sdb <failed> & 'data' goes on without it"),
         ])),
+        answers: Vec::new(),
+        upkeep: None,
+        traffic: Vec::new(),
     }
 }
 

@@ -1,0 +1,77 @@
+//! What forms of the console ask for, carried out: by the controller, by the office of notifications, by the keeper of accounts.
+
+use crate::account_routes::made_password;
+use crate::desk::Desk;
+use crate::notify::office;
+use access::{AccountChange, Action, Caller, Password};
+use controller::Result;
+use webconsole::{Channel, Order, Upkeep};
+
+/// What somebody has to be told, once: of what, and what.
+pub(crate) type Told = Option<(String, String)>;
+
+/// Carries an order out for somebody, if they may give it.
+///
+/// # Errors
+/// `Denied`, and those of what is asked.
+pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, order: &Order) -> Result<Told> {
+    caller.may(order.action())?;
+    match order {
+        Order::Command(command) => {
+            desk.ask(caller, command.clone()).await?;
+        }
+        Order::TestChannel(name) => office::test(desk, caller, name).await?,
+        Order::RemoveChannel(name) => office::remove(desk, caller, name)?,
+        Order::AddAccount(name, role) => {
+            let password = made_password()?;
+            desk.keeper.add(&caller.named(), name, *role, &password, true).await?;
+            return Ok(Some(once(name, &password)));
+        }
+        Order::NewPassword(name) => {
+            let password = made_password()?;
+            let change = AccountChange { must_change: Some(true), ..AccountChange::default() };
+            desk.keeper.set(caller, name, change, Some(&password)).await?;
+            return Ok(Some(once(name, &password)));
+        }
+        Order::EnableAccount(name, on) => {
+            set(desk, caller, name, AccountChange { enabled: Some(*on), ..AccountChange::default() }).await?;
+        }
+        Order::UnlockAccount(name) => {
+            set(desk, caller, name, AccountChange { unlock: true, ..AccountChange::default() }).await?;
+        }
+        Order::SetRole(name, role) => {
+            set(desk, caller, name, AccountChange { role: Some(*role), ..AccountChange::default() }).await?;
+        }
+        Order::RemoveAccount(name) => desk.keeper.remove(&caller.named(), name)?,
+    }
+    Ok(None)
+}
+
+async fn set(desk: &Desk, caller: &Caller, name: &str, change: AccountChange) -> Result<()> {
+    desk.keeper.set(caller, name, change, None).await.map(|_| ())
+}
+
+fn once(name: &str, password: &Password) -> (String, String) {
+    let what = format!("Password of '{name}'");
+    (what, format!("Shown this once, and to be changed at the first signing in: {}", password.reveal()))
+}
+
+/// What is kept beside the controller, as far as somebody may see it.
+pub(crate) fn upkeep(desk: &Desk, caller: &Caller) -> Upkeep {
+    let channel = |info: crate::ChannelInfo| Channel {
+        name: info.channel.name,
+        target: info.channel.target,
+        severity: info.channel.severity,
+        waiting: info.waiting,
+        problem: info.problem,
+    };
+    let channels = match caller.may(Action::Notifications) {
+        Ok(()) => desk.office.list().into_iter().map(channel).collect(),
+        Err(_) => Vec::new(),
+    };
+    let accounts = match caller.may(Action::Accounts) {
+        Ok(()) => desk.keeper.list(),
+        Err(_) => Vec::new(),
+    };
+    Upkeep { channels, accounts, certificate: desk.machine.certificate.clone() }
+}

@@ -1,0 +1,182 @@
+//! Policies of a volume and its array.
+
+use super::{Asked, Deed, Field, create, deed};
+use crate::World;
+use crate::words::shell_word;
+use controller::{
+    AttachPolicy, CacheMode, Command, DriveCache, Error, ErrorKind, Preset, ReadMode, Result, SectorFormat,
+    SetPolicy, StartDegraded, WriteHole, WriteMode,
+};
+
+/// The policies that can be set, as the command line calls them.
+pub(super) const NAMES: &[&str] = &[
+    "preset",
+    "write-mode",
+    "read-mode",
+    "cache-mode",
+    "drive-cache",
+    "write-hole",
+    "sector",
+    "attach",
+    "medium-error-limit",
+    "copyback",
+    "emergency-spare",
+    "predictive-failure-copy",
+    "mixed-kinds",
+    "start-degraded",
+    "task-rate",
+];
+
+const SWITCH: &[&str] = &["on", "off"];
+
+/// What a policy may be; nothing where it is a number.
+fn values(name: &str) -> Vec<&'static str> {
+    match name {
+        "preset" => Preset::ALL.iter().map(|one| one.name()).collect(),
+        "write-mode" => WriteMode::ALL.iter().map(|one| one.name()).collect(),
+        "read-mode" => ReadMode::ALL.iter().map(|one| one.name()).collect(),
+        "cache-mode" => CacheMode::ALL.iter().map(|one| one.name()).collect(),
+        "drive-cache" => DriveCache::ALL.iter().map(|one| one.name()).collect(),
+        "sector" => SectorFormat::ALL.iter().map(|one| one.name()).collect(),
+        "write-hole" => vec!["journal", "resync"],
+        "attach" => vec!["on", "read-only", "off"],
+        "start-degraded" => vec!["auto", "ask"],
+        "medium-error-limit" | "task-rate" => Vec::new(),
+        _ => SWITCH.to_vec(),
+    }
+}
+
+/// A policy of a volume, set. The value that is chosen at first is the one that is configured.
+///
+/// # Errors
+/// `NotFound` if there is no such policy, `Invalid` if it has no such value.
+pub(super) fn policy(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
+    let name = asked.word("policy");
+    let Some(name) = NAMES.iter().copied().find(|known| *known == name) else {
+        let sentence = format!("there is no policy '{name}'; 'softroc volume set --help' lists them");
+        return Err(Error::new(ErrorKind::NotFound, sentence));
+    };
+    let volume = world.volumes.iter().find(|volume| volume.name == of);
+    let configured = volume
+        .and_then(|volume| volume.policies.iter().find(|policy| policy.name == name))
+        .map(|policy| bare(&policy.configured).to_owned())
+        .unwrap_or_default();
+    let sent = Some(asked.word("value")).filter(|value| !value.is_empty());
+    let mut fields = vec![Field::said("policy", name)];
+    let all = values(name);
+    fields.push(match all.is_empty() {
+        true => Field::filled("value", name, configured.clone()),
+        false => Field::chosen("value", name, all, configured.clone()),
+    });
+    if name == "write-mode" {
+        fields.push(Field::tick("sure", "A power cut may lose what was flushed (always-write-back)"));
+    }
+    let command = match sent {
+        Some(value) => set(of, name, value)?,
+        // Who looks at the form has asked for nothing yet.
+        None => SetPolicy { volume: of.to_owned(), ..SetPolicy::default() },
+    };
+    if command.write_mode == Some(WriteMode::AlwaysWriteBack) && !asked.is_ticked("sure") {
+        let sentence = "with always-write-back a power cut may lose what was flushed: tick that you know; nothing was changed";
+        return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
+    let cli = format!(
+        "softroc volume set {} --{name} {}",
+        shell_word(of),
+        shell_word(sent.unwrap_or(if configured.is_empty() { "VALUE" } else { &configured }))
+    );
+    Ok(Deed { fields, ..deed("policy", of, format!("Set {name}"), Command::VolumePolicy(command), cli) })
+}
+
+/// A value without what makes it readable: `30 %` is 30, and no limit is 0.
+fn bare(value: &str) -> &str {
+    match value.trim_end_matches('%').trim_end() {
+        "none" => "0",
+        value => value,
+    }
+}
+
+fn set(of: &str, name: &str, value: &str) -> Result<SetPolicy> {
+    let wrong = || {
+        let sentence = format!("'{value}' is no value of {name}; 'softroc volume set --help' lists them");
+        Error::new(ErrorKind::Invalid, sentence)
+    };
+    let is_on = || match value {
+        "on" => Ok(Some(true)),
+        "off" => Ok(Some(false)),
+        _ => Err(wrong()),
+    };
+    let number = || bare(value).parse::<u32>().map_err(|_| wrong());
+    let mut set = SetPolicy { volume: of.to_owned(), ..SetPolicy::default() };
+    match name {
+        "preset" => {
+            let settings = create::preset(value)?.settings();
+            set.write_mode = Some(settings.write_mode);
+            set.read_mode = Some(settings.read_mode);
+            set.cache_mode = Some(settings.cache_mode);
+            set.drive_cache = Some(settings.drive_cache);
+        }
+        "write-mode" => set.write_mode = Some(WriteMode::named(value).ok_or_else(wrong)?),
+        "read-mode" => set.read_mode = Some(ReadMode::named(value).ok_or_else(wrong)?),
+        "cache-mode" => set.cache_mode = Some(CacheMode::named(value).ok_or_else(wrong)?),
+        "drive-cache" => set.drive_cache = Some(DriveCache::named(value).ok_or_else(wrong)?),
+        "sector" => set.sector_format = Some(SectorFormat::named(value).ok_or_else(wrong)?),
+        "write-hole" => set.write_hole = Some(write_hole(value).ok_or_else(wrong)?),
+        "attach" => set.attach = Some(attach(value).ok_or_else(wrong)?),
+        "start-degraded" => set.start_degraded = Some(start_degraded(value).ok_or_else(wrong)?),
+        "medium-error-limit" => set.medium_error_limit = Some(number()?),
+        "task-rate" => {
+            set.task_share_percent = Some(u8::try_from(number()?).map_err(|_| wrong())?);
+        }
+        "copyback" => set.copyback = is_on()?,
+        "emergency-spare" => set.emergency_spare = is_on()?,
+        "predictive-failure-copy" => set.drive_guard = is_on()?,
+        "mixed-kinds" => set.mixed_kinds = is_on()?,
+        _ => return Err(wrong()),
+    }
+    Ok(set)
+}
+
+fn write_hole(value: &str) -> Option<WriteHole> {
+    match value {
+        "journal" => Some(WriteHole::Journal),
+        "resync" => Some(WriteHole::Resync),
+        _ => None,
+    }
+}
+
+fn attach(value: &str) -> Option<AttachPolicy> {
+    let all = [AttachPolicy::On, AttachPolicy::ReadOnly, AttachPolicy::Off];
+    all.into_iter().find(|one| one.name() == value)
+}
+
+fn start_degraded(value: &str) -> Option<StartDegraded> {
+    match value {
+        "auto" => Some(StartDegraded::Auto),
+        "ask" => Some(StartDegraded::Ask),
+        _ => None,
+    }
+}
+
+/// Which policies of these can be set.
+pub(crate) fn settable<'p>(names: impl Iterator<Item = &'p str>) -> Vec<&'p str> {
+    names.filter(|name| NAMES.contains(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_takes_each_of_its_values_and_no_other() {
+        for name in NAMES {
+            let all = values(name);
+            for value in if all.is_empty() { vec!["30"] } else { all } {
+                let set = set("v", name, value).unwrap_or_else(|error| panic!("{name} {value}: {error}"));
+                assert_ne!(set, SetPolicy { volume: "v".to_owned(), ..SetPolicy::default() }, "{name}");
+            }
+            assert!(set("v", name, "nonsense").is_err(), "{name}");
+        }
+        assert_eq!((bare("30 %"), bare("none"), bare("on")), ("30", "0", "on"));
+    }
+}

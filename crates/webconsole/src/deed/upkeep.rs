@@ -1,0 +1,187 @@
+//! What keeps a controller in order: schedules, the alarm, channels, accounts.
+
+use super::{Asked, Deed, Field, Order, deed};
+use crate::words::shell_word;
+use access::Role;
+use controller::{AlarmSetting, Command, Error, ErrorKind, Result, Scheduled, SetSchedule};
+
+pub(super) fn alarm(verb: &str) -> Option<Deed> {
+    let (verb, label, to) = match verb {
+        "alarm-silence" => ("alarm-silence", "Silence the alarm", AlarmSetting::Silence),
+        "alarm-on" => ("alarm-on", "Switch the alarm on", AlarmSetting::On),
+        "alarm-off" => ("alarm-off", "Switch the alarm off", AlarmSetting::Off),
+        _ => return None,
+    };
+    let cli = format!("softroc alarm {to}");
+    Some(deed(verb, "", label.to_owned(), Command::AlarmSet { to }, cli))
+}
+
+/// A schedule: of the patrol, or of checks of a volume.
+///
+/// # Errors
+/// `Invalid` if a number of days or a time cannot be read.
+pub(super) fn schedule(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
+    let (verb, what, volume) = match verb {
+        "schedule-patrol" => ("schedule-patrol", Scheduled::Patrol, None),
+        "schedule-check" => ("schedule-check", Scheduled::Check, Some(of.to_owned())),
+        _ => return Ok(None),
+    };
+    let (on, every, at) = (asked.word("on"), asked.word("every"), asked.word("at"));
+    let set = SetSchedule {
+        what,
+        volume,
+        on: (!on.is_empty()).then_some(on == "on"),
+        every_days: days(every)?,
+        at_s: time_of_day(at)?,
+        ..SetSchedule::default()
+    };
+    let of_what = if what == Scheduled::Check { format!(" {}", shell_word(of)) } else { String::new() };
+    let mut cli = format!("softroc task schedule {what}{of_what}");
+    for (flag, value) in [("every", every), ("at", at)] {
+        if !value.is_empty() {
+            let unit = if flag == "every" { "d" } else { "" };
+            cli.push_str(&format!(" --{flag} {}", shell_word(&format!("{value}{unit}"))));
+        }
+    }
+    if !on.is_empty() {
+        cli.push_str(if on == "on" { " --on" } else { " --off" });
+    }
+    let name = if what == Scheduled::Check { format!("check of {of}") } else { "patrol read".to_owned() };
+    let fields = vec![
+        Field::chosen("on", &format!("The {name} by itself"), vec!["on", "off"], on),
+        Field::filled("every", "Every so many days", every),
+        Field::filled("at", "At (UTC, HH:MM)", at),
+    ];
+    let made = deed(verb, of, format!("Set the {name}"), Command::TaskSchedule(set), cli);
+    Ok(Some(Deed { fields, ..made }))
+}
+
+fn days(text: &str) -> Result<Option<u32>> {
+    let wrong = || {
+        let sentence = format!("'{text}' is not a number of days; give one such as 7");
+        Error::new(ErrorKind::Invalid, sentence)
+    };
+    match text {
+        "" => Ok(None),
+        text => text.parse().ok().filter(|days| *days > 0).map(Some).ok_or_else(wrong),
+    }
+}
+
+/// `HH:MM` as seconds of the day.
+fn time_of_day(text: &str) -> Result<Option<u32>> {
+    let wrong = || {
+        let sentence = format!("'{text}' is not a time of the day; give 00:00 to 23:59, in UTC");
+        Error::new(ErrorKind::Invalid, sentence)
+    };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (hours, minutes) = text.split_once(':').ok_or_else(wrong)?;
+    let number = |text: &str, most: u32| text.parse::<u32>().ok().filter(|number| *number < most);
+    let (hours, minutes) = number(hours, 24).zip(number(minutes, 60)).ok_or_else(wrong)?;
+    Ok(Some(hours * 3600 + minutes * 60))
+}
+
+fn ordered(verb: &'static str, of: &str, label: String, order: Order, cli: String) -> Deed {
+    Deed { order, verb, of: of.to_owned(), label, cli, fields: Vec::new(), only: None }
+}
+
+pub(super) fn channel(verb: &str, of: &str) -> Option<Deed> {
+    let (name, word) = (of.to_owned(), shell_word(of));
+    Some(match verb {
+        "notify-test" => ordered(
+            "notify-test",
+            of,
+            format!("Send a test to {of}"),
+            Order::TestChannel(name),
+            format!("softroc notify test {word}"),
+        ),
+        "notify-remove" => ordered(
+            "notify-remove",
+            of,
+            format!("Remove the channel {of}"),
+            Order::RemoveChannel(name),
+            format!("softroc notify remove {word}"),
+        ),
+        _ => return None,
+    })
+}
+
+/// Something with an account.
+///
+/// # Errors
+/// `Invalid` if there is no such role.
+pub(super) fn account(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
+    let (name, word) = (of.to_owned(), shell_word(of));
+    let set = |verb, label: &str, order, flag: &str| {
+        ordered(verb, of, format!("{label} {of}"), order, format!("softroc account set {word} {flag}"))
+    };
+    let deed = match verb {
+        "account-enable" => set("account-enable", "Enable", Order::EnableAccount(name, true), "--enable"),
+        "account-disable" => {
+            set("account-disable", "Disable", Order::EnableAccount(name, false), "--disable")
+        }
+        "account-unlock" => set("account-unlock", "Unlock", Order::UnlockAccount(name), "--unlock"),
+        "account-password" => {
+            set("account-password", "Make a new password for", Order::NewPassword(name), "--new-password")
+        }
+        "account-role" => {
+            let role = role(asked.word("role"))?;
+            let fields = vec![Field::chosen("role", "Role", ROLES.to_vec(), role.name())];
+            let order = Order::SetRole(name, role);
+            let flag = format!("--role {role}");
+            Deed { fields, ..set("account-role", "Set the role of", order, &flag) }
+        }
+        "account-remove" => {
+            let question = format!("Type the account's name, {of}");
+            let cli = format!("softroc account remove {word}");
+            let made = ordered("account-remove", of, format!("Remove {of}"), Order::RemoveAccount(name), cli);
+            Deed { fields: vec![Field::typed("word", question)], only: Some(of.to_owned()), ..made }
+        }
+        "account-add" => {
+            let (name, role) = (asked.word("name"), role(asked.word("role"))?);
+            let shown = if name.is_empty() { "NAME".to_owned() } else { shell_word(name) };
+            let cli = format!("softroc account add {shown} --role {role}");
+            let order = Order::AddAccount(name.to_owned(), role);
+            let fields = vec![
+                Field::typed("name", "Name of a new account"),
+                Field::chosen("role", "Role", ROLES.to_vec(), role.name()),
+            ];
+            Deed { fields, ..ordered("account-add", "", "Add the account".to_owned(), order, cli) }
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(deed))
+}
+
+/// Roles, by their names. A test holds that they are all there are.
+const ROLES: &[&str] = &["read-only", "operator", "administrator"];
+
+/// A role by its name; the least where none is said.
+fn role(name: &str) -> Result<Role> {
+    match name {
+        "" => Ok(Role::ReadOnly),
+        name => name.parse().map_err(|why: String| Error::new(ErrorKind::Invalid, why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_days_are_read_as_they_are_typed() {
+        assert_eq!(time_of_day("02:30").expect("a time"), Some(9000));
+        assert_eq!(time_of_day("").expect("nothing"), None);
+        assert_eq!(days("28").expect("a number"), Some(28));
+        for wrong in ["24:00", "2", "aa:bb", "12:60", "-1:00"] {
+            assert!(time_of_day(wrong).is_err(), "{wrong}");
+        }
+        assert!(days("0").is_err() && days("4w").is_err());
+    }
+
+    #[test]
+    fn every_role_can_be_chosen() {
+        assert_eq!(Role::ALL.map(Role::name), ROLES);
+    }
+}

@@ -1,0 +1,141 @@
+//! What hosts ask of a volume, and how long it takes: the last numbers, a chart of the last quarter of an hour, and the same as a table.
+
+use crate::words::Moment;
+use crate::{Rate, Sample, World};
+use askama::Template;
+use units::{ByteCount, counted};
+
+/// Rows of the table: minutes.
+const MINUTES: u64 = 15;
+
+/// The chart, in units of its own.
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 110.0;
+
+#[derive(Template)]
+#[template(path = "traffic.html")]
+pub(crate) struct Traffic {
+    now: Option<String>,
+    charts: Vec<Chart>,
+    rows: Vec<Row>,
+}
+
+struct Chart {
+    title: &'static str,
+    most: String,
+    reads: String,
+    writes: String,
+    said: String,
+}
+
+struct Row {
+    at: Moment,
+    cells: [String; 6],
+}
+
+impl Traffic {
+    /// Of the volume that the page is about.
+    pub(crate) fn of(world: &World) -> Traffic {
+        let samples = &world.traffic;
+        let now = samples.last().map(|last| {
+            format!("{}; {}.", sentence_part(&last.reads, "read"), sentence_part(&last.writes, "write"))
+        });
+        let charts = match samples.len() {
+            0 | 1 => Vec::new(),
+            _ => vec![throughput(samples), latencies(samples)],
+        };
+        Traffic { now, charts, rows: rows(world) }
+    }
+}
+
+fn sentence_part(rate: &Rate, what: &str) -> String {
+    let asked = format!("{} a second", counted(rate.per_s, what));
+    match rate.mean_us {
+        None => asked,
+        Some(_) => format!("{asked} ({}/s), {} each", ByteCount(rate.bytes_per_s), latency(rate.mean_us)),
+    }
+}
+
+/// A mean time; nothing where nothing was measured.
+fn latency(mean_us: Option<u64>) -> String {
+    match mean_us {
+        None => "–".to_owned(),
+        Some(0) => "under 1 µs".to_owned(),
+        Some(us @ ..1000) => format!("{us} µs"),
+        Some(us) => format!("{}.{} ms", us / 1000, us / 100 % 10),
+    }
+}
+
+fn throughput(samples: &[Sample]) -> Chart {
+    let of = |what: fn(&Sample) -> u64| samples.iter().map(what).collect::<Vec<_>>();
+    let (reads, writes) = (of(|one| one.reads.bytes_per_s), of(|one| one.writes.bytes_per_s));
+    chart("Throughput", samples, &reads, &writes, |value| format!("{}/s", ByteCount(value)))
+}
+
+fn latencies(samples: &[Sample]) -> Chart {
+    let of = |what: fn(&Sample) -> u64| samples.iter().map(what).collect::<Vec<_>>();
+    let reads = of(|one| one.reads.mean_us.unwrap_or(0));
+    let writes = of(|one| one.writes.mean_us.unwrap_or(0));
+    chart("Mean latency", samples, &reads, &writes, |value| format!("{value} µs"))
+}
+
+fn chart(
+    title: &'static str,
+    samples: &[Sample],
+    reads: &[u64],
+    writes: &[u64],
+    named: impl Fn(u64) -> String,
+) -> Chart {
+    let top = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+    let most = top(reads).max(top(writes));
+    let said = format!(
+        "{title} of the last quarter of an hour: reads up to {}, writes up to {}",
+        named(top(reads)),
+        named(top(writes))
+    );
+    Chart {
+        title,
+        most: named(most),
+        reads: line(samples, reads, most),
+        writes: line(samples, writes, most),
+        said,
+    }
+}
+
+/// The points of a line: now is on the right, and a quarter of an hour ago on the left.
+fn line(samples: &[Sample], values: &[u64], most: u64) -> String {
+    let end = samples.last().map_or(0, |last| last.at_unix_s);
+    let point = |(sample, value): (&Sample, &u64)| {
+        let ago = end.saturating_sub(sample.at_unix_s).min(MINUTES * 60) as f64;
+        let x = WIDTH * (1.0 - ago / (MINUTES * 60) as f64);
+        let y = HEIGHT * (1.0 - *value as f64 / most.max(1) as f64);
+        format!("{x:.1},{y:.1}")
+    };
+    samples.iter().zip(values).map(point).collect::<Vec<_>>().join(" ")
+}
+
+/// The last sample of each minute, the newest first.
+fn rows(world: &World) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut minute = None;
+    for sample in world.traffic.iter().rev() {
+        let of = sample.at_unix_s / 60;
+        if minute == Some(of) {
+            continue;
+        }
+        minute = Some(of);
+        let (reads, writes) = (&sample.reads, &sample.writes);
+        rows.push(Row {
+            at: Moment { at_s: sample.at_unix_s, now_s: world.now_unix_s },
+            cells: [
+                reads.per_s.to_string(),
+                format!("{}/s", ByteCount(reads.bytes_per_s)),
+                latency(reads.mean_us),
+                writes.per_s.to_string(),
+                format!("{}/s", ByteCount(writes.bytes_per_s)),
+                latency(writes.mean_us),
+            ],
+        });
+    }
+    rows
+}

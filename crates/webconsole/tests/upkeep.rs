@@ -1,0 +1,155 @@
+//! What keeps a controller in order, policies, and what hosts do.
+
+mod world;
+
+use access::{AccountInfo, Role};
+use controller::{Command, ErrorKind, Reply, ScheduleInfo, Scheduled, Severity, WriteMode};
+use webconsole::{Channel, Deed, Order, Rate, Sample, Upkeep, World};
+use world::{NOW, html, query, world};
+
+fn kept() -> World {
+    let mut world = world();
+    let schedule = |what, volume: Option<&str>, on| ScheduleInfo {
+        what,
+        volume: volume.map(str::to_owned),
+        on,
+        every_days: 7,
+        at_s: 7200,
+        repair: false,
+        share_percent: None,
+        limit_bytes_per_s: None,
+        next_unix_s: on.then_some(NOW + 7200),
+        last_unix_s: None,
+    };
+    let schedules =
+        vec![schedule(Scheduled::Patrol, None, true), schedule(Scheduled::Check, Some("data"), false)];
+    world.answers = vec![(Command::ScheduleList {}, Ok(Reply::Schedules { schedules }))];
+    world.upkeep = Some(Upkeep {
+        channels: vec![Channel {
+            name: "mail".to_owned(),
+            target: "smtp://mail".to_owned(),
+            severity: Severity::Warning,
+            waiting: 2,
+            problem: Some("nobody answers".to_owned()),
+        }],
+        accounts: vec![AccountInfo {
+            name: "grace".to_owned(),
+            role: Role::Operator,
+            enabled: true,
+            must_change: true,
+            locked_s: Some(200),
+        }],
+        certificate: Some("AB:CD".to_owned()),
+    });
+    world
+}
+
+#[test]
+fn all_that_keeps_a_controller_in_order_is_on_one_page() {
+    let page = html(&kept(), Role::Administrator, "maintenance", &[]);
+    for fact in [
+        "every 7 days, at 02:00 UTC",
+        "softroc task schedule patrol --every 7d --at 02:00 --on</code>",
+        "softroc task schedule check data --every 7d --at 02:00 --off</code>",
+        "global, 4.00 TB (3.64 TiB), covers data",
+        "/dev/sde would stand in first.",
+        "It is on, and silent",
+        "smtp://mail; warning and worse; 2 messages wait",
+        "▲ Nobody answers.",
+        "softroc notify test mail</code>",
+        "operator, enabled, its password has to be changed, ▲ locked for 3 min more",
+        "softroc account set grace --unlock</code>",
+        "SHA-256: <code>AB:CD</code>",
+        "<code>softroc support</code>",
+    ] {
+        assert!(page.contains(&fact.replace('\'', "&#39;")), "{fact} is not in {page}");
+    }
+    assert_eq!(page.matches("<h1>").count(), 1);
+}
+
+/// What an operator may not see is not there, and why is said.
+#[test]
+fn an_operator_sees_neither_accounts_nor_channels() {
+    let mut world = kept();
+    world.upkeep = Some(Upkeep::default());
+    let page = html(&world, Role::Operator, "maintenance", &[]);
+    assert!(page.contains("&#39;accounts&#39; takes administrator"), "{page}");
+    assert!(page.contains("&#39;notifications&#39; takes administrator"), "{page}");
+    assert!(page.contains("<button>Set the patrol read</button>"), "{page}");
+}
+
+#[test]
+fn forms_become_orders() {
+    let world = kept();
+    let read = |fields: &[(&str, &str)]| Deed::read(&query(fields), &world);
+    let order = |fields: &[(&str, &str)]| read(fields).expect("it can be asked").order;
+    let set =
+        order(&[("verb", "schedule-check"), ("of", "data"), ("on", "on"), ("every", "28"), ("at", "03:30")]);
+    let Order::Command(Command::TaskSchedule(set)) = set else { panic!("{set:?}") };
+    assert_eq!((set.volume.as_deref(), set.on, set.every_days), (Some("data"), Some(true), Some(28)));
+    assert_eq!(set.at_s, Some(12_600));
+    assert_eq!(order(&[("verb", "notify-test"), ("of", "mail")]), Order::TestChannel("mail".to_owned()));
+    let add = [("verb", "account-add"), ("name", "eve"), ("role", "operator")];
+    assert_eq!(order(&add), Order::AddAccount("eve".to_owned(), Role::Operator));
+    for wrong in [
+        &[("verb", "schedule-patrol"), ("at", "25:00")][..],
+        &[("verb", "account-add"), ("role", "king")],
+        &[("verb", "account-remove"), ("of", "grace"), ("word", "grac")],
+    ] {
+        assert_eq!(read(wrong).expect_err("it is wrong").kind, ErrorKind::Invalid, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_policy_is_set_where_it_is_shown() {
+    let world = world();
+    let page = html(&world, Role::Operator, "volume", &[("of", "data")]);
+    assert!(page.contains("softroc volume set data --write-mode write-through</code>"), "{page}");
+    assert!(page.contains("<option selected>write-through</option>"), "{page}");
+    let set = |policy: &str, value: &str, sure: bool| {
+        let mut fields = vec![("verb", "policy"), ("of", "data"), ("policy", policy), ("value", value)];
+        fields.extend(sure.then_some(("sure", "yes")));
+        Deed::read(&query(&fields), &world)
+    };
+    let Order::Command(Command::VolumePolicy(policy)) = set("task-rate", "40", false).expect("it can").order
+    else {
+        panic!("it is a policy");
+    };
+    assert_eq!((policy.volume.as_str(), policy.task_share_percent), ("data", Some(40)));
+    // What may lose what was flushed is asked twice.
+    assert!(
+        set("write-mode", "always-write-back", false).expect_err("nobody was sure").message.contains("tick")
+    );
+    let Order::Command(Command::VolumePolicy(policy)) =
+        set("write-mode", "always-write-back", true).expect("they are").order
+    else {
+        panic!("it is a policy");
+    };
+    assert_eq!(policy.write_mode, Some(WriteMode::AlwaysWriteBack));
+    assert_eq!(set("colour", "red", false).expect_err("there is none").kind, ErrorKind::NotFound);
+    assert_eq!(set("copyback", "perhaps", false).expect_err("neither").kind, ErrorKind::Invalid);
+}
+
+#[test]
+fn what_hosts_do_is_a_sentence_a_chart_and_a_table() {
+    let mut world = world();
+    let page = html(&world, Role::ReadOnly, "volume", &[("of", "data")]);
+    assert!(page.contains("Nothing is known yet"), "{page}");
+    let sample = |ago: u64, per_s: u64| Sample {
+        at_unix_s: NOW - ago,
+        reads: Rate { per_s, bytes_per_s: per_s << 20, mean_us: Some(1500) },
+        writes: Rate::default(),
+    };
+    world.traffic = vec![sample(450, 10), sample(10, 40), sample(0, 20)];
+    let page = html(&world, Role::ReadOnly, "volume", &[("of", "data")]);
+    assert!(page.contains("20 reads a second (20 MiB/s), 1.5 ms each; 0 writes a second."), "{page}");
+    assert!(
+        page.contains("<polyline class=\"reads\" points=\"300.0,82.5 593.3,0.0 600.0,55.0\"/>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("aria-label=\"Throughput of the last quarter of an hour: reads up to 40 MiB/s"),
+        "{page}"
+    );
+    assert_eq!(page.matches("data-label=\"Reads/s\"").count(), 2, "a row a minute: {page}");
+}
