@@ -29,8 +29,10 @@
 //! ```
 
 use crate::bytes::{u32_at, u64_at};
+use crate::free::FreeCells;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// What a cell has room for.
@@ -140,7 +142,7 @@ struct Live {
 /// [found](Cells::found).
 #[derive(Default, Debug)]
 pub struct Cells {
-    free: BTreeSet<u32>,
+    free: FreeCells,
     /// The valid descriptors of each cell of each volume, from the oldest on.
     live: BTreeMap<(u32, u64), SmallVec<[Live; 1]>>,
 }
@@ -160,7 +162,7 @@ impl Cells {
     /// When one of them is free.
     pub fn found(&mut self, found: impl IntoIterator<Item = (u32, Descriptor)>) {
         for (slot, Descriptor { sequence, bytes }) in in_order(found) {
-            assert!(!self.free.contains(&slot), "something was found in cell {slot}");
+            assert!(!self.free.contains(slot), "something was found in cell {slot}");
             let live = self.live.entry((bytes.volume, bytes.cell)).or_default();
             let place = live.partition_point(|live| live.sequence <= sequence);
             live.insert(place, Live { slot, sequence, is_done: false });
@@ -183,7 +185,7 @@ impl Cells {
     /// When a later write has some of that cell already.
     pub fn take(&mut self, descriptor: &Descriptor) -> Option<u32> {
         let Descriptor { sequence, bytes } = *descriptor;
-        let slot = self.free.pop_first()?;
+        let slot = self.free.take_first()?;
         let live = self.live.entry((bytes.volume, bytes.cell)).or_default();
         let is_last = live.last().is_none_or(|last| last.sequence < sequence);
         assert!(is_last, "write {sequence} comes after what is in its cell");
@@ -197,13 +199,16 @@ impl Cells {
     /// # Panics
     /// When the write has nothing there, or is done.
     pub fn done(&mut self, volume: u32, cell: u64, sequence: u64) -> SmallVec<[u32; 2]> {
-        let live = self.live.get_mut(&(volume, cell)).expect("something is in that cell");
+        let Entry::Occupied(mut of_cell) = self.live.entry((volume, cell)) else {
+            panic!("something is in that cell");
+        };
+        let live = of_cell.get_mut();
         let mine = live.iter_mut().find(|live| live.sequence == sequence && !live.is_done);
         mine.expect("a write is done with a cell once").is_done = true;
         let count = live.iter().take_while(|live| live.is_done).count();
         let cleared = live.drain(..count).map(|live| live.slot).collect();
         if live.is_empty() {
-            self.live.remove(&(volume, cell));
+            of_cell.remove();
         }
         cleared
     }

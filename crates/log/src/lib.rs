@@ -32,6 +32,7 @@ mod batch;
 mod bytes;
 mod cells;
 mod destages;
+mod free;
 mod intent;
 pub mod memory;
 mod record;

@@ -7,7 +7,7 @@ use crate::host_port::HostPort;
 use crate::link::{DriveLink, Link, LinkShares, transfer_ns};
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
-use crate::ssd::{Ssd, SteadyStates};
+use crate::ssd::{Ssd, moved_in_steady_state};
 use env::{Drive, DriveSource, Env, IoRequest, Service, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -263,12 +263,10 @@ impl Server {
         let charged = Rc::downgrade(&core);
         sim.charge_by(move |work| charged.upgrade().map_or(Duration::ZERO, |core| core.charge(work)));
         let number = SERVERS.with(|servers| servers.replace(servers.get() + 1));
-        let mut steady_states = SteadyStates::default();
         let behind = spec.drives.iter().map(|drive| (drive, Place::Behind(spec.drive_cache, spec.prepared)));
         let both = behind.chain(spec.log.iter().map(|drive| (drive, Place::Beside))).enumerate();
-        let ports: Vec<Rc<DrivePort>> = both
-            .map(|(slot, (drive, place))| port(&core, shares, &mut steady_states, slot, drive, place))
-            .collect();
+        let ports: Vec<Rc<DrivePort>> =
+            both.map(|(slot, (drive, place))| port(&core, shares, slot, drive, place)).collect();
         let weak = ports.iter().map(Rc::downgrade).collect();
         PORTS.with(|all| all.borrow_mut().insert((sim.id(), number), weak));
         Server { core, number, ports, members: spec.drives.len() }
@@ -360,14 +358,7 @@ enum Place {
     Beside,
 }
 
-fn port(
-    core: &Rc<Core>,
-    shares: LinkShares,
-    steady_states: &mut SteadyStates,
-    slot: usize,
-    drive: &DriveSpec,
-    place: Place,
-) -> Rc<DrivePort> {
+fn port(core: &Rc<Core>, shares: LinkShares, slot: usize, drive: &DriveSpec, place: Place) -> Rc<DrivePort> {
     let name = format!("model:{slot}");
     let (is_beside, drive_cache, prepared) = match place {
         Place::Behind(drive_cache, prepared) => (false, drive_cache, prepared),
@@ -386,8 +377,7 @@ fn port(
             Rotating::new(sim, &name, drive, rotating, write_cache, done)
         }),
         DriveKind::Ssd(ssd) => DrivePort::new(core, info, link, drive.queue_depth, |done| {
-            let moved_permille =
-                steady_states.moved_permille(sim, drive.capacity_bytes, ssd.raw_gb, prepared);
+            let moved_permille = moved_in_steady_state(sim, drive.capacity_bytes, ssd.raw_gb, prepared);
             Ssd::new(sim, &name, ssd, write_cache, moved_permille, done)
         }),
     }

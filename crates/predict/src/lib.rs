@@ -56,6 +56,7 @@
 //! | `policies` | [`Policies`] and [`Modes`]: what a controller is set to |
 //! | `method` | [`MeasuringMethod`]: how a load is put on |
 //! | `request` | [`Request`], [`predict()`], [`bottleneck`] |
+//! | `filling` | what a cache holds before it is measured |
 //! | `simulate` | one load on one seed, and the mean of several |
 //! | `parallel` | simulations beside each other |
 //! | `progress` | [`Progress`] |
@@ -65,6 +66,7 @@
 
 mod configuration;
 mod error;
+mod filling;
 pub mod fit;
 mod method;
 mod parallel;

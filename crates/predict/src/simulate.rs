@@ -2,17 +2,17 @@
 
 use crate::configuration::{Configuration, WriteHole};
 use crate::error::{Error, Result};
+use crate::filling::fill_cache;
 use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
 use array::{Choices, assemble};
-use engine::{Marks, ReadTerms, StreamSharing, Volume};
+use engine::{Marks, ReadTerms, StreamSharing};
 use env::Env;
 use models::{ControllerSpec, HostSpec, Prepared, Server, ServerSpec};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 use storagebench::{
     Access, Bench, Ending, Interval95, Ladder, Latency, NoteKind, Observer, Profile, Row, Settings, Snapshot,
     Split, Surroundings, Target, student_t_95,
@@ -56,118 +56,6 @@ impl Observer for Watch {
     }
 }
 
-/// The writes of a load alone; `None`: it writes nothing.
-///
-/// # Errors
-/// None that a load could cause from which something was left out.
-fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
-    let mut load = profile.load().clone();
-    for component in &mut load.components {
-        component.kinds.retain(|kind| kind.read_percent < 100.0);
-        component.kinds.iter_mut().for_each(|kind| kind.read_percent = 0.0);
-    }
-    load.components.retain(|component| !component.kinds.is_empty());
-    match load.components.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(Profile::new(profile.name(), load)?)),
-    }
-}
-
-/// The same for so long, however sure its figures are.
-fn fixed(settings: &Settings, runtime: Duration) -> Settings {
-    Settings { runtime, confidence_percent: None, max_runtime: None, ..settings.clone() }
-}
-
-/// Puts a load on for a while; how much is dirty then, and how much hosts wrote.
-///
-/// # Errors
-/// When the run cannot end.
-async fn put_on(
-    env: &Env,
-    target: &Target,
-    volume: &Volume,
-    settings: Settings,
-) -> Result<(ByteCount, ByteCount)> {
-    let measured = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).run(env, target).await?;
-    let written_mib = |row: &Row| row.write.throughput_mib_s * row.duration_s;
-    let written = measured.rows.iter().map(written_mib).sum::<f64>() * f64::from(1 << 20);
-    match measured.ending {
-        Ending::Complete => Ok((volume.cache_counters().dirty, ByteCount(written as u64))),
-        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
-    }
-}
-
-/// Whether hosts write more under a load than is destaged meanwhile, for its age or for room, so that the cache fills up, however long
-/// that takes. The load is put on twice for so long: what it begins with says nothing of how it goes on.
-///
-/// # Errors
-/// As [`put_on`].
-async fn fills(
-    env: &Env,
-    target: &Target,
-    volume: &Volume,
-    settings: &Settings,
-    runtime: Duration,
-) -> Result<bool> {
-    // With the seed of the measurement, or the same twice, hosts would write the same blocks once more, which makes nothing dirty.
-    let apart = |by: u64| Settings { seed: settings.seed.map(|seed| seed + by), ..fixed(settings, runtime) };
-    let (before, _) = put_on(env, target, volume, apart(500_000_003)).await?;
-    let (after, written) = put_on(env, target, volume, apart(700_000_001)).await?;
-    Ok(after.0 > before.0 + written.0 / 10)
-}
-
-/// Brings the cache to what it will have under the load: one that fills up while it is measured shows its memory, not the drives.
-/// Where what is old goes as fast as hosts write, that is what they wrote in a few seconds, which disks need to be asked for. Else
-/// writes alone fill it: to where it destages for room, if hosts read as well and write no more than that takes away; otherwise with as
-/// much as it takes, which may be all of it.
-///
-/// # Errors
-/// When the run cannot end.
-async fn fill_cache(
-    env: &Env,
-    target: &Target,
-    volume: &Volume,
-    settings: &Settings,
-    rotates: bool,
-) -> Result<()> {
-    /// How many times the writes are put on at the most.
-    const MOST_ROUNDS: u64 = 40_000;
-    let [profile] = &settings.profiles[..] else { return Ok(()) };
-    let Some(writes) = writes_of(profile)? else { return Ok(()) };
-    let reads = profile.reads();
-    // Disks wait for the age of what is dirty, and then write it in one go.
-    const SOME_AGES: Duration = Duration::from_secs(8);
-    let at_the_mark = if rotates { Duration::from_secs(4) } else { Duration::from_millis(150) };
-    if reads && rotates && !fills(env, target, volume, settings, SOME_AGES).await? {
-        return Ok(());
-    }
-    // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
-    let (runtime, most_in_vain) = match profile.access() {
-        Access::Sequential => (Duration::from_secs(1), 1),
-        _ => (Duration::from_millis(10), 20),
-    };
-    let outstanding = Ladder::new(vec![settings.outstanding.highest()])?;
-    let filling = Settings { profiles: vec![writes], outstanding, ..fixed(settings, runtime) };
-    let (mut most, mut in_vain, mut fills_up) = (ByteCount::ZERO, 0, !reads);
-    for round in 1..=MOST_ROUNDS {
-        // Others of the same seed would write the same blocks once more.
-        let seed = settings.seed.map(|seed| seed + round * 1_000_003);
-        let (dirty, _) = put_on(env, target, volume, Settings { seed, ..filling.clone() }).await?;
-        in_vain = if dirty > most { 0 } else { in_vain + 1 };
-        if in_vain == most_in_vain {
-            break;
-        }
-        if !fills_up && volume.is_destaging_for_room() {
-            fills_up = fills(env, target, volume, settings, at_the_mark).await?;
-            if !fills_up {
-                break;
-            }
-        }
-        most = most.max(dirty);
-    }
-    Ok(())
-}
-
 /// How one profile is measured on one seed.
 ///
 /// # Errors
@@ -205,6 +93,22 @@ fn marks(controller: &ControllerSpec) -> Marks {
     marks.unwrap_or_default()
 }
 
+/// How the engine works for that configuration on that server.
+fn choices(configuration: &Configuration, server: &Server) -> Choices {
+    let streams = match configuration.controller.mirror_runs {
+        true => StreamSharing::Runs,
+        false => StreamSharing::Requests,
+    };
+    let write_hole = match &configuration.write_hole {
+        WriteHole::Resync => array::WriteHole::Resync,
+        WriteHole::Journal { log } if log.is_empty() => array::WriteHole::OnMembers,
+        WriteHole::Journal { .. } => array::WriteHole::OnDevices(server.log()),
+    };
+    let (reads, read_room) = (reads(configuration), configuration.read_room());
+    let marks = marks(&configuration.controller);
+    Choices { streams, write_back: configuration.write_back, marks, write_hole, reads, read_room }
+}
+
 /// One profile on one seed: a row for each number of outstanding I/Os.
 ///
 /// # Errors
@@ -232,52 +136,71 @@ fn run_once(
     let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
     let mut sim = Sim::new(options);
     let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
-    let streams = match configuration.controller.mirror_runs {
-        true => StreamSharing::Runs,
-        false => StreamSharing::Requests,
-    };
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
     let (write_back, rotates) = (configuration.write_back, configuration.rotates());
-    let write_hole = match &configuration.write_hole {
-        WriteHole::Resync => array::WriteHole::Resync,
-        WriteHole::Journal { log } if log.is_empty() => array::WriteHole::OnMembers,
-        WriteHole::Journal { .. } => array::WriteHole::OnDevices(server.log()),
-    };
-    let (reads, read_room) = (reads(configuration), configuration.read_room());
-    let marks = marks(&configuration.controller);
-    let choices = Choices { streams, write_back, marks, write_hole, reads, read_room };
+    let choices = choices(configuration, &server);
+    let steps = steps(configuration, profile, settings)?;
     let measured = sim.run(async move {
         let volume = assemble(&env, &shape, strip, server.drives(), choices).await?;
         let cached = volume.volume().clone();
         let target = Target::attached(name, server.host_port(&env, volume));
-        if write_back.is_some() {
-            fill_cache(&env, &target, &cached, &settings, rotates).await?;
-        }
         let watch = Rc::new(Watch {
             env: env.clone(),
             server,
             looks: RefCell::default(),
             resources: RefCell::default(),
         });
-        let bench = Bench::new(settings).observed_by(watch.clone()).surrounded_by(watch.clone());
-        let mut measured = bench.run(&env, &target).await?;
-        for (row, resources) in measured.rows.iter_mut().zip(watch.resources.take()) {
+        let mut rows = Vec::new();
+        for settings in steps {
+            if write_back.is_some() {
+                fill_cache(&env, &target, &cached, &settings, rotates).await?;
+            }
+            let bench = Bench::new(settings).observed_by(watch.clone()).surrounded_by(watch.clone());
+            let measured = bench.run(&env, &target).await?;
+            match measured.ending {
+                Ending::Complete => rows.extend(measured.rows),
+                Ending::Cancelled(sentence) | Ending::Failed(sentence) => {
+                    return Err(Error::failed(sentence));
+                }
+            }
+        }
+        for (row, resources) in rows.iter_mut().zip(watch.resources.take()) {
             row.resources = Some(resources);
             row.detail = None;
             // How sure it is stands beside it, and is the seeds' to say.
             row.notes.retain(|note| note.kind != NoteKind::Unsure);
         }
-        Result::Ok(measured)
+        Result::Ok(rows)
     });
-    let measured = measured.map_err(Error::failed)??;
-    match measured.ending {
-        Ending::Complete => Ok(measured.rows),
-        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
-    }
+    measured.map_err(Error::failed)?
 }
 
-/// One profile on one seed. What a cache holds of random writes depends on how much is outstanding: each number gets a server of
-/// its own. Streams go through it, the deepest first: a cache that fewer have emptied would absorb what more write.
+/// Whether a cache holds what a profile writes at random: how much that is depends on how much is outstanding.
+fn is_refilled(configuration: &Configuration, profile: &Profile) -> bool {
+    configuration.write_back.is_some() && profile.writes() && profile.access() != Access::Sequential
+}
+
+/// What is measured on one server one after the other, each after the cache has come to what it holds under that load: all rungs in one
+/// go; or each by itself where it holds more at each. One that begins with what the rung before left has less to fill.
+///
+/// # Errors
+/// None that rungs of a ladder could cause.
+fn steps(configuration: &Configuration, profile: &Profile, settings: Settings) -> Result<Vec<Settings>> {
+    /// Between the seeds of rungs: farther than filling takes its own apart. The same writes once more would make nothing dirty.
+    const APART: u64 = 1 << 40;
+    if !is_refilled(configuration, profile) {
+        return Ok(vec![settings]);
+    }
+    let rungs = profile.rungs(&settings.outstanding);
+    let step = |(number, outstanding): (u64, u32)| {
+        let seed = settings.seed.map(|seed| seed + number * APART);
+        Ok(Settings { outstanding: Ladder::new(vec![outstanding])?, seed, ..settings.clone() })
+    };
+    (0..).zip(rungs).map(step).collect()
+}
+
+/// One profile on one seed. Random loads go through a cache in the order in which it holds more and more of them; streams the deepest
+/// first: a cache that fewer have emptied would absorb what more write.
 ///
 /// # Errors
 /// As [`run_once`].
@@ -288,24 +211,23 @@ fn run_all(
     profile: &Profile,
     seed: u64,
 ) -> Result<Vec<Row>> {
-    let is_stream = profile.access() == Access::Sequential;
     if configuration.write_back.is_none() || !profile.writes() {
         return run_once(configuration, method, runs, profile, seed);
     }
-    if is_stream {
-        let mut rungs = profile.rungs(&method.ladder);
+    let asked = profile.rungs(&method.ladder);
+    let mut rungs = asked.clone();
+    rungs.sort_unstable();
+    rungs.dedup();
+    if !is_refilled(configuration, profile) {
         rungs.reverse();
-        let method = MeasuringMethod { ladder: Ladder::new(rungs)?, ..method.clone() };
-        let mut rows = run_once(configuration, &method, runs, profile, seed)?;
-        rows.reverse();
-        return Ok(rows);
     }
-    let mut rows = Vec::new();
-    for outstanding in profile.rungs(&method.ladder) {
-        let method = MeasuringMethod { ladder: Ladder::new(vec![outstanding])?, ..method.clone() };
-        rows.extend(run_once(configuration, &method, runs, profile, seed)?);
-    }
-    Ok(rows)
+    let method = MeasuringMethod { ladder: Ladder::new(rungs.clone())?, ..method.clone() };
+    let rows = run_once(configuration, &method, runs, profile, seed)?;
+    let row_of = |outstanding: &u32| {
+        let at = rungs.iter().position(|rung| rung == outstanding)?;
+        rows.get(at).cloned()
+    };
+    Ok(asked.iter().filter_map(row_of).collect())
 }
 
 /// One profile on several seeds: rows of means, with the intervals that the spread between the seeds gives. `ran` is

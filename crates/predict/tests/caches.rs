@@ -79,6 +79,26 @@ fn no_figure_is_one_of_absorbing() {
     assert!(two < 1_500.0, "{two:.0} IO/s: a disk does not write more, in whatever order");
 }
 
+/// A ladder goes up on one server, whose cache has what the rung before left and is filled on from there. A rung that began with what
+/// fewer outstanding I/Os leave would absorb what it writes.
+#[test]
+fn a_rung_measures_what_it_does_by_itself() {
+    let policies = ["write-back", "no-read-ahead"];
+    let configuration = configured(Catalog::builtin(), "EP400i", "4xSAS-12G-HDD", Level::Raid5, &policies);
+    let configuration = configuration.expect("configured");
+    let rates = |ladder| -> Vec<(u32, f64)> {
+        let rows = measured(&configuration, "random,0%read,64K", ladder, 8_000);
+        rows.iter().map(|row| (row.outstanding, row.iops)).collect()
+    };
+    // As asked, whatever the order in which they are run.
+    let [(64, deep), (1, alone), (16, among)] = rates("64,1,16")[..] else {
+        panic!("rows as they were asked for")
+    };
+    let [(16, by_itself)] = rates("16")[..] else { panic!("one row") };
+    assert!((among / by_itself - 1.0).abs() < 0.05, "{among:.1} IO/s after one, {by_itself:.1} by itself");
+    assert!(deep > 0.9 * among && among > 0.9 * alone, "{alone:.1}, {among:.1}, {deep:.1} IO/s");
+}
+
 /// The fast path is short for what one drive does alone. Writes of levels with parity do not take it.
 #[test]
 fn the_fast_path_is_for_commands_of_one_drive() {

@@ -306,12 +306,21 @@ impl Sim {
         // Tasks alone set timers and start operations: it stays as it is until one is ready.
         let Some(quiet_until) = self.quiet_until(until) else { return };
         while self.end().is_none()
-            && !self.executors.iter().any(|executor| executor.has_ready())
+            && !self.has_ready()
             && let Some((at, action)) = self.core.take_due(quiet_until)
         {
             self.pass_quietly(at);
             self.act(action);
             self.count_event();
+        }
+    }
+
+    /// Whether a task is ready. One shard is what predictions have: no loop over it.
+    #[inline]
+    fn has_ready(&self) -> bool {
+        match &self.executors[..] {
+            [only] => only.has_ready(),
+            all => all.iter().any(|executor| executor.has_ready()),
         }
     }
 
@@ -365,6 +374,15 @@ impl Sim {
     }
 
     fn poll_one(&mut self) -> bool {
+        if let [only] = &self.executors[..] {
+            // A wake of a task that has ended is not an event.
+            while let Some(ran) = only.run_next() {
+                if ran {
+                    return true;
+                }
+            }
+            return false;
+        }
         let count = self.executors.len();
         let first = match self.core.options.order {
             Order::Shuffled if count > 1 => self.turn.below(count as u64) as usize,
@@ -384,6 +402,9 @@ impl Sim {
 
     /// Up to when nobody's timer or time limit has its turn: not after `until`, nor after the limit of virtual time.
     fn quiet_until(&self, until: Instant) -> Option<Instant> {
+        if let [only] = &self.executors[..] {
+            return Some(until.min(self.latest).min(Instant { ns: only.quiet_until().ns.checked_sub(1)? }));
+        }
         self.executors.iter().try_fold(until.min(self.latest), |soonest, executor| {
             Some(soonest.min(Instant { ns: executor.quiet_until().ns.checked_sub(1)? }))
         })
@@ -407,7 +428,10 @@ impl Sim {
     /// Passes to where nobody but a model waits for.
     fn pass_quietly(&mut self, to: Instant) {
         self.note_jump(to);
-        self.executors.iter().for_each(|executor| executor.pass_quietly(to));
+        match &self.executors[..] {
+            [only] => only.pass_quietly(to),
+            all => all.iter().for_each(|executor| executor.pass_quietly(to)),
+        }
     }
 
     fn jump(&mut self, to: Instant) {

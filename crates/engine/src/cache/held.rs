@@ -6,7 +6,7 @@ use ::cache::Held as HeldOf;
 use env::Slice;
 use smallvec::SmallVec;
 use std::rc::Rc;
-use units::ByteCount;
+use units::{ByteCount, ByteOffset};
 
 /// A write in its line, or a part of one.
 #[derive(Clone)]
@@ -39,24 +39,30 @@ impl Held {
     pub(super) fn slices(&self) -> SmallVec<[Slice; 2]> {
         match &self.bytes {
             Bytes::Given(data) => SmallVec::from_iter([data.clone()]),
+            // Of a model there are no bytes, and one length says as much as one for each cell.
+            Bytes::InCells { cells, len, .. } if cells.iter().any(|stored| stored.slice.is_hollow()) => {
+                SmallVec::from_iter([Slice::hollow(*len)])
+            }
             Bytes::InCells { .. } => {
-                let parts = self.parts().into_iter();
-                parts.map(|(stored, at, len)| stored.slice.cut(at, len)).collect()
+                self.parts().map(|(stored, at, len)| stored.slice.cut(at, len)).collect()
             }
         }
     }
 
-    /// The parts of cells that it is: which, from where on and how many bytes.
-    fn parts(&self) -> SmallVec<[(&Stored, ByteCount, ByteCount); 2]> {
-        let Bytes::InCells { cells, at, len } = &self.bytes else { return SmallVec::new() };
-        let (mut before, end) = (0, at.0 + len.0);
-        let parts = cells.iter().filter_map(|stored| {
-            let (start, until) = (before, before + stored.slice.len().0);
-            before = until;
-            let (from, to) = (at.0.max(start), end.min(until));
-            (from < to).then(|| (stored, ByteCount(from - start), ByteCount(to - from)))
-        });
-        parts.collect()
+    /// The parts of cells that it is: which, from where on and how many bytes. The cells of a write follow each other in the volume.
+    fn parts(&self) -> impl Iterator<Item = (&Stored, ByteCount, ByteCount)> {
+        let (cells, at, len) = match &self.bytes {
+            Bytes::Given(_) => (&[][..], ByteCount::ZERO, ByteCount::ZERO),
+            Bytes::InCells { cells, at, len } => (&cells[..], *at, *len),
+        };
+        let from = cells.first().map_or(ByteOffset::ZERO, |stored| stored.range().start) + at;
+        let until = from + len;
+        let first = cells.partition_point(|stored| stored.range().end() <= from);
+        let mine = cells[first..].iter().take_while(move |stored| stored.range().start < until);
+        mine.map(move |stored| {
+            let (start, end) = (stored.range().start.max(from), stored.range().end().min(until));
+            (stored, start - stored.range().start, end - start)
+        })
     }
 }
 

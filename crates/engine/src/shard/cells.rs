@@ -9,12 +9,12 @@
 //! nowhere else. A volume that goes away, or a process that ends, leaves what it has.
 
 use crate::memory::{CellShare, FoundCell};
+use crate::shard::contents::Contents;
 use env::sync::{Credits, Signal};
 use env::{Buf, Env, Slice, Words};
 use log::memory::descriptor_at;
 use log::{CELL, CellRange, Cells, Descriptor};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -24,7 +24,7 @@ pub(crate) struct CellRoom {
     words: RefCell<Option<Words>>,
     cells: RefCell<Cells>,
     /// The cells by their numbers.
-    contents: RefCell<BTreeMap<u32, Content>>,
+    contents: RefCell<Contents<Content>>,
     /// Cells that were cleared, and that somebody may look at still.
     viewed: RefCell<Vec<(u32, Slice)>>,
     reserved: Cell<usize>,
@@ -96,8 +96,11 @@ impl CellRoom {
             cells.give(*slot);
         }
         drop(cells);
-        let free = free.into_iter().map(|(slot, bytes)| (slot, Content::Free(bytes)));
-        self.contents.borrow_mut().extend(free);
+        let mut contents = self.contents.borrow_mut();
+        for (slot, bytes) in free {
+            contents.insert(slot, Content::Free(bytes));
+        }
+        drop(contents);
         *self.words.borrow_mut() = Some(words);
         self.changed.notify(&self.env);
     }
@@ -111,7 +114,7 @@ impl CellRoom {
         for FoundCell { slot, descriptor, bytes } in found {
             // A volume that is attached once more has let go of some.
             let is_there = Descriptor::load(*slot, |word| words.load(word)) == Some(*descriptor);
-            if is_there && !contents.contains_key(slot) {
+            if is_there && contents.get_mut(*slot).is_none() {
                 contents.insert(*slot, Content::Kept(*descriptor, bytes.clone()));
                 self.total.set(self.total.get() + 1);
                 self.sequence.set(self.sequence.get().max(descriptor.sequence));
@@ -126,7 +129,7 @@ impl CellRoom {
     pub(crate) fn all_of(self: &Rc<Self>, volume: u32) -> Vec<Stored> {
         let contents = self.contents.borrow();
         let kept = contents.iter().filter_map(|(slot, content)| match content {
-            Content::Kept(descriptor, bytes) => Some((*slot, *descriptor, bytes.clone())),
+            Content::Kept(descriptor, bytes) => Some((slot, *descriptor, bytes.clone())),
             Content::Free(_) | Content::Viewed => None,
         });
         let mut mine: Vec<(u32, Descriptor, Slice)> =
@@ -147,7 +150,10 @@ impl CellRoom {
 
     /// How many cells a write needs.
     pub(crate) fn cells_for(range: ByteRange) -> usize {
-        CellRange::parts(0, range).count()
+        match range.is_empty() {
+            true => 0,
+            false => ((range.end().0 - 1) / CELL.0 - range.start.0 / CELL.0 + 1) as usize,
+        }
     }
 
     /// Sets cells aside, if there are so many.
@@ -183,7 +189,7 @@ impl CellRoom {
     fn store_part(self: &Rc<Self>, descriptor: Descriptor, start: ByteOffset, data: &Slice) -> Stored {
         let slot = self.cells.borrow_mut().take(&descriptor).expect("a cell was set aside");
         let mut contents = self.contents.borrow_mut();
-        let content = contents.get_mut(&slot).expect("a cell is known");
+        let content = contents.get_mut(slot).expect("a cell is known");
         let Content::Free(mut cell) = std::mem::replace(content, Content::Viewed) else {
             panic!("cell {slot} is free");
         };

@@ -2,6 +2,7 @@
 
 mod cells;
 mod clean;
+mod contents;
 mod hosts;
 mod resources;
 

@@ -52,12 +52,11 @@ impl DirtyRegions {
     /// not ours to have unmarked.
     pub(crate) fn new(regions: u32, marked: &RegionSet, owns: impl Fn(RegionIndex) -> bool) -> DirtyRegions {
         let mut marks = vec![Mark::Clean; regions as usize];
-        let mut active = BTreeMap::new();
-        for region in marked.iter().filter(|region| owns(*region)) {
-            if let Some(mark) = marks.get_mut(region.0 as usize) {
-                *mark = Mark::Dirty;
-                active.insert(region, Activity::default());
-            }
+        let mine = marked.iter().filter(|region| region.0 < regions && owns(*region));
+        let active: BTreeMap<RegionIndex, Activity> =
+            mine.map(|region| (region, Activity::default())).collect();
+        for region in active.keys() {
+            marks[region.0 as usize] = Mark::Dirty;
         }
         DirtyRegions { marks: RefCell::new(marks), active: RefCell::new(active), changed: Signal::default() }
     }

@@ -6,6 +6,7 @@
 //! written at random until the share no longer changes, on blocks of a few thousand units for the whole drive.
 
 use crate::device::Prepared;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use world_sim::{Rng, SimHandle};
 
@@ -116,21 +117,25 @@ impl Blocks {
     }
 }
 
-/// What is moved in the steady state, found out once for all drives of a kind.
-#[derive(Default)]
-pub(crate) struct SteadyStates {
-    /// By the bytes that hosts see, the gigabytes of flash, and how much of it was written at random.
-    moved_permille: BTreeMap<(u64, u64, u64), u64>,
+/// What decides what is moved: the seed (by the first number that it gives), the bytes that hosts see, the gigabytes of flash, and how
+/// much of it was written at random.
+type Found = (u64, u64, u64, u64);
+
+thread_local! {
+    /// What was found on this thread. Loads after loads are put on servers of the same drives, whose steady state is the same.
+    static MOVED_PERMILLE: RefCell<BTreeMap<Found, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-impl SteadyStates {
-    /// How many of a thousand units that hosts write are moved besides, for a drive with so much raw flash.
-    pub fn moved_permille(&mut self, sim: &SimHandle, capacity: u64, raw_gb: u64, prepared: Prepared) -> u64 {
-        let mut rng = sim.rng("collection", &raw_gb.to_string());
-        let find = || moved_permille(&mut rng, capacity, raw_gb * 1_000_000_000, prepared);
-        let kind = (capacity, raw_gb, prepared.random_percent);
-        *self.moved_permille.entry(kind).or_insert_with(find)
-    }
+/// How many of a thousand units that hosts write are moved besides in the steady state, for a drive with so much raw flash.
+pub(crate) fn moved_in_steady_state(sim: &SimHandle, capacity: u64, raw_gb: u64, prepared: Prepared) -> u64 {
+    let rng = || sim.rng("collection", &raw_gb.to_string());
+    let kind = (rng().next_u64(), capacity, raw_gb, prepared.random_percent);
+    MOVED_PERMILLE.with(|found| {
+        let mut found = found.borrow_mut();
+        *found
+            .entry(kind)
+            .or_insert_with(|| moved_permille(&mut rng(), capacity, raw_gb * 1_000_000_000, prepared))
+    })
 }
 
 /// How many of a thousand units that hosts write are moved besides, for a drive with so much raw flash.
@@ -177,12 +182,12 @@ mod tests {
     #[test]
     fn a_drive_does_not_take_over_what_was_written_to_another() {
         let sim = world_sim::Sim::new(world_sim::SimOptions::default());
-        let mut states = SteadyStates::default();
-        let mut of = |random_percent| {
-            states.moved_permille(&sim.handle(), 100 << 30, 120, Prepared { random_percent })
+        let of = |random_percent| {
+            moved_in_steady_state(&sim.handle(), 100 << 30, 120, Prepared { random_percent })
         };
         let (members, log) = (of(100), of(0));
         assert!(members > 0 && log == 0, "{members} {log}");
+        assert_eq!(of(100), members, "nor forgets what it was itself");
     }
 
     #[test]

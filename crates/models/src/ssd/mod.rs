@@ -18,7 +18,7 @@
 
 mod collection;
 
-pub(crate) use collection::SteadyStates;
+pub(crate) use collection::moved_in_steady_state;
 
 use crate::catalog::SsdSpec;
 use crate::device::{Command, Device, Done, Kind, SECTOR};

@@ -292,13 +292,13 @@ impl<'a> Runner<'a> {
         let runtime = if rotates { rotating } else { flash };
         // Queues are full in less than that, and the buffers of flash.
         let ramp = if rotates { runtime / 6 } else { runtime / 3 };
-        // A search for parameters compares runs, which must be as long as each other; a cache comes and goes more slowly than a short
-        // window can tell.
-        let waits_in_a_cache = configuration.write_back.is_some() && profile.writes();
+        let is_stream = profile.access() == Access::Sequential;
+        // A search for parameters compares runs, which must be as long as each other; what a cache has of random writes comes and goes more
+        // slowly than a short window can tell.
+        let waits_in_a_cache = configuration.write_back.is_some() && profile.writes() && !is_stream;
         let ends_early = self.ladder.is_none() && !waits_in_a_cache;
         let confidence_percent = ends_early.then_some(CONFIDENCE_PERCENT);
         let usual = Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1 };
-        let is_stream = profile.access() == Access::Sequential;
         let waits_for_turns = rotates && is_stream && profile.writes() && configuration.write_back.is_none();
         match waits_for_turns {
             // Disks that wait for each other are as quick as their spindles happen to stand to each other. That changes slowly, so that a

@@ -1,0 +1,120 @@
+//! What a cache holds before it is measured: what it would hold after hours of the load.
+
+use crate::error::{Error, Result};
+use engine::Volume;
+use env::Env;
+use std::time::Duration;
+use storagebench::{Access, Bench, Ending, Ladder, Profile, Row, Settings, Target};
+use units::ByteCount;
+
+/// The writes of a load alone; `None`: it writes nothing.
+///
+/// # Errors
+/// None that a load could cause from which something was left out.
+fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
+    let mut load = profile.load().clone();
+    for component in &mut load.components {
+        component.kinds.retain(|kind| kind.read_percent < 100.0);
+        component.kinds.iter_mut().for_each(|kind| kind.read_percent = 0.0);
+    }
+    load.components.retain(|component| !component.kinds.is_empty());
+    match load.components.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Profile::new(profile.name(), load)?)),
+    }
+}
+
+/// The same for so long, however sure its figures are.
+fn fixed(settings: &Settings, runtime: Duration) -> Settings {
+    Settings { runtime, confidence_percent: None, max_runtime: None, ..settings.clone() }
+}
+
+/// Puts a load on for a while; how much is dirty then, and how much hosts wrote.
+///
+/// # Errors
+/// When the run cannot end.
+async fn put_on(
+    env: &Env,
+    target: &Target,
+    volume: &Volume,
+    settings: Settings,
+) -> Result<(ByteCount, ByteCount)> {
+    let measured = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).run(env, target).await?;
+    let written_mib = |row: &Row| row.write.throughput_mib_s * row.duration_s;
+    let written = measured.rows.iter().map(written_mib).sum::<f64>() * f64::from(1 << 20);
+    match measured.ending {
+        Ending::Complete => Ok((volume.cache_counters().dirty, ByteCount(written as u64))),
+        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
+    }
+}
+
+/// Whether hosts write more under a load than is destaged meanwhile, for its age or for room, so that the cache fills up, however long
+/// that takes. The load is put on twice for so long: what it begins with says nothing of how it goes on.
+///
+/// # Errors
+/// As [`put_on`].
+async fn fills(
+    env: &Env,
+    target: &Target,
+    volume: &Volume,
+    settings: &Settings,
+    runtime: Duration,
+) -> Result<bool> {
+    // With the seed of the measurement, or the same twice, hosts would write the same blocks once more, which makes nothing dirty.
+    let apart = |by: u64| Settings { seed: settings.seed.map(|seed| seed + by), ..fixed(settings, runtime) };
+    let (before, _) = put_on(env, target, volume, apart(500_000_003)).await?;
+    let (after, written) = put_on(env, target, volume, apart(700_000_001)).await?;
+    Ok(after.0 > before.0 + written.0 / 10)
+}
+
+/// Brings the cache to what it will have under the load: one that fills up while it is measured shows its memory, not the drives.
+/// Where what is old goes as fast as hosts write, that is what they wrote in a few seconds, which disks need to be asked for. Else
+/// writes alone fill it: to where it destages for room, if hosts read as well and write no more than that takes away; otherwise with as
+/// much as it takes, which may be all of it.
+///
+/// # Errors
+/// When the run cannot end.
+pub(crate) async fn fill_cache(
+    env: &Env,
+    target: &Target,
+    volume: &Volume,
+    settings: &Settings,
+    rotates: bool,
+) -> Result<()> {
+    /// How many times the writes are put on at the most.
+    const MOST_ROUNDS: u64 = 40_000;
+    let [profile] = &settings.profiles[..] else { return Ok(()) };
+    let Some(writes) = writes_of(profile)? else { return Ok(()) };
+    let reads = profile.reads();
+    // Disks wait for the age of what is dirty, and then write it in one go.
+    const SOME_AGES: Duration = Duration::from_secs(8);
+    let at_the_mark = if rotates { Duration::from_secs(4) } else { Duration::from_millis(150) };
+    if reads && rotates && !fills(env, target, volume, settings, SOME_AGES).await? {
+        return Ok(());
+    }
+    // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
+    let (runtime, most_in_vain) = match profile.access() {
+        Access::Sequential => (Duration::from_secs(1), 1),
+        _ => (Duration::from_millis(10), 20),
+    };
+    let outstanding = Ladder::new(vec![settings.outstanding.highest()])?;
+    let filling = Settings { profiles: vec![writes], outstanding, ..fixed(settings, runtime) };
+    let (mut most, mut in_vain, mut fills_up) = (ByteCount::ZERO, 0, !reads);
+    for round in 1..=MOST_ROUNDS {
+        // Others of the same seed would write the same blocks once more.
+        let seed = settings.seed.map(|seed| seed + round * 1_000_003);
+        let (dirty, _) = put_on(env, target, volume, Settings { seed, ..filling.clone() }).await?;
+        in_vain = if dirty > most { 0 } else { in_vain + 1 };
+        if in_vain == most_in_vain {
+            break;
+        }
+        if !fills_up && volume.is_destaging_for_room() {
+            fills_up = fills(env, target, volume, settings, at_the_mark).await?;
+            if !fills_up {
+                break;
+            }
+        }
+        most = most.max(dirty);
+    }
+    Ok(())
+}
