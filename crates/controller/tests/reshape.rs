@@ -404,6 +404,35 @@ fn what_was_lost_on_the_way_is_rebuilt_by_itself_in_the_end() {
     }
 }
 
+/// The records of both layouts lie on the log in use. The part by the new one had no name that a log's label takes, and the log devices
+/// were failed for that.
+#[test]
+fn a_log_has_the_records_of_both_layouts() {
+    let way = WAYS[0];
+    let mut bench = prepared(way, 2, 12 * MIB);
+    bench.add_drives(&["x", "y"], 24 * MIB);
+    let drives = vec!["x".to_owned(), "y".to_owned()];
+    bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).unwrap();
+    bench.settle("data");
+    let bytes = bench.show("data").capacity_bytes;
+    for nth in 0..2 {
+        reshape(&mut bench, ReshapeVolume { add: vec![["d", "e"][nth].into()], ..order(way) });
+        for strip in 0..4 {
+            bench.write("data", strip * STRIP, byte(strip), STRIP);
+        }
+        arrive(&mut bench);
+        let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+        let devices = logs.into_iter().flat_map(|log| log.devices);
+        let out = devices.filter(|device| device.state != controller::LogDeviceState::Online);
+        assert_eq!(out.map(|device| device.why).collect::<Vec<_>>(), []);
+    }
+    bench.write("data", 512, byte(0), 512);
+    common::events::end(&mut bench, End::Killed);
+    bench.boot(&["a", "b", "c", "d", "e", "x", "y"]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.show("data").reasons);
+    expect_content(&mut bench, bytes);
+}
+
 /// A drive goes out for a write that fails, and that is being recorded when a move is ordered: what the move's label says is what is so when its
 /// turn comes, or the drive would be believed again without what it missed.
 #[test]

@@ -64,7 +64,7 @@ impl Arrays {
         let len = room_of(&devices)?;
         let (label, place) = match label.place.iter().find(|place| place.volume == volume.uuid()).cloned() {
             Some(place) => (label, place),
-            None => with_place(label, volume, self.taken_of_log(&devices), len)?,
+            None => with_place(label, self.owner_place(volume), self.taken_of_log(&devices), len)?,
         };
         let label = LogLabel { generation: label.generation + 1, ..label };
         let mut served = Vec::new();
@@ -86,6 +86,16 @@ impl Arrays {
             len_bytes: parts_of(&place, self.shards.len()).0,
         };
         Some(LogPlaced { on: Some(on), devices: served })
+    }
+
+    /// What a log device is to say of a volume's place: a part of one on its way has no name that people know, and lies there under that of
+    /// the volume.
+    fn owner_place(&self, volume: &Volume) -> LogPlace {
+        let part = volume.label().part;
+        let arrays = self.all();
+        let owner = part.and_then(|part| arrays.iter().find_map(|array| array.volume(part.of)));
+        let name = owner.map_or_else(|| volume.name(), |owner| owner.name());
+        LogPlace { volume: volume.uuid(), name, start_bytes: 0, len_bytes: 0 }
     }
 
     /// What may lie on any of a log's devices. One that was away does not know what came to the other one meanwhile, and the labels
@@ -370,7 +380,7 @@ fn room_of(devices: &[Rc<Drive>]) -> Option<(u64, u64)> {
 /// A log's label with a place for one more volume, beside what is taken. `None`: there is no room.
 fn with_place(
     mut label: LogLabel,
-    volume: &Volume,
+    of: LogPlace,
     mut taken: Vec<Range<u64>>,
     (start, end): (u64, u64),
 ) -> Option<(LogLabel, LogPlace)> {
@@ -379,8 +389,7 @@ fn with_place(
     let gap = extents::longest(&extents::gaps(taken, end))?;
     let fair = ByteCount(end.saturating_sub(start) / VOLUMES).align_down(SHORTEST);
     let len = fair.max(SHORTEST).min(LONGEST).min(ByteCount(gap.end - gap.start).align_down(SHORTEST));
-    let place =
-        LogPlace { volume: volume.uuid(), name: volume.name(), start_bytes: gap.start, len_bytes: len.0 };
+    let place = LogPlace { start_bytes: gap.start, len_bytes: len.0, ..of };
     (!len.is_zero()).then(|| {
         label.place.push(place.clone());
         (label, place)
