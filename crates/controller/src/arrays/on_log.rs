@@ -88,13 +88,17 @@ impl Arrays {
         Some(LogPlaced { on: Some(on), devices: served })
     }
 
-    /// What a log device is to say of a volume's place: a part of one on its way has no name that people know, and lies there under that of
-    /// the volume.
-    fn owner_place(&self, volume: &Volume) -> LogPlace {
+    /// A part of a volume on its way has no name that people know: to them it is that volume.
+    fn name_for_people(&self, volume: &Volume) -> String {
         let part = volume.label().part;
         let arrays = self.all();
         let owner = part.and_then(|part| arrays.iter().find_map(|array| array.volume(part.of)));
-        let name = owner.map_or_else(|| volume.name(), |owner| owner.name());
+        owner.map_or_else(|| volume.name(), |owner| owner.name())
+    }
+
+    /// What a log device is to say of a volume's place.
+    fn owner_place(&self, volume: &Volume) -> LogPlace {
+        let name = self.name_for_people(volume);
         LogPlace { volume: volume.uuid(), name, start_bytes: 0, len_bytes: 0 }
     }
 
@@ -249,7 +253,7 @@ impl Arrays {
             (_, Some(devices)) => ("what its hosts had flushed last", devices),
             _ => return Ok(()),
         };
-        let name = volume.name();
+        let name = self.name_for_people(volume);
         let names: Vec<String> = devices.iter().map(Uuid::to_string).collect();
         let sentence = format!(
             "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes'",
