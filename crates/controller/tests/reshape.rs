@@ -6,7 +6,9 @@ use controller::{
     Command, ErrorKind, Explain, Reply, ReshapeInfo, ReshapeVolume, SetTask, TaskInfo, TaskKind, TaskState,
     VolumeState,
 };
+use engine::Volume;
 use env::BlockTarget;
+use std::rc::Rc;
 
 const STRIP: u64 = 65536;
 
@@ -128,7 +130,7 @@ fn a_volume_comes_to_another_layout_and_its_hosts_stay() {
         assert_eq!(after.level, way.to, "{way:?}");
         assert_eq!(after.capacity_bytes, told.to.capacity_bytes, "{way:?}");
         assert_eq!(after.drives.len(), way.drives.len() + way.add.len());
-        assert_eq!(after.number, before.number, "it is known by the same number");
+        assert_eq!((after.number, &after.uuid), (before.number, &before.uuid), "it is known as before");
         assert_eq!(task(&mut bench).state, TaskState::Done);
         assert!(bench.has_event("has come to its new layout"));
         expect_content(&mut bench, before.capacity_bytes);
@@ -149,37 +151,82 @@ fn a_volume_comes_to_another_layout_and_its_hosts_stay() {
     }
 }
 
-/// A host that was connected before the volume came to its layout is one of its hosts still: the volume is not deleted below it, and not moved
-/// once more, which that host would not notice.
+/// A host that was connected before the volume came to its layout is one of its hosts still: the volume is not deleted below it, and
+/// when the volume is moved once more, the host's requests go where its bytes lie. Once they went to the layout that the second move left.
 #[test]
-fn hosts_of_before_are_hosts_still_and_it_is_not_moved_again_below_them() {
-    let mut bench = prepared(WAYS[0], 1, 12 * MIB);
-    let target = bench.shards[0].volume_named("data").unwrap().number();
-    let host = bench.hosts.connect(env::Connection {
-        peer: env::Peer::at("unix:/run/nbd.sock".to_owned()),
-        protocol: "NBD",
-        target,
-        asked_for: "data".to_owned(),
-        since: bench.sim.env().now(),
-        since_unix_s: bench.sim.env().unix_time(),
+fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
+    for shards in [1, 2] {
+        let mut bench = prepared(WAYS[0], shards, 48 * MIB);
+        let bytes = bench.show("data").capacity_bytes;
+        let volume = bench.shards[0].volume_named("data").unwrap();
+        let _host = bench.hosts.connect(env::Connection {
+            peer: env::Peer::at("unix:/run/nbd.sock".to_owned()),
+            protocol: "NBD",
+            target: volume.number(),
+            asked_for: "data".to_owned(),
+            since: bench.sim.env().now(),
+            since_unix_s: bench.sim.env().unix_time(),
+        });
+        reshape(&mut bench, order(WAYS[0]));
+        arrive(&mut bench);
+        assert_eq!(bench.show("data").hosts.len(), 1);
+        let delete = Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false };
+        bench.refused(ErrorKind::InUse, delete);
+        let again = ReshapeVolume {
+            volume: "data".into(),
+            level: Some("raid6".into()),
+            add: vec!["e".into()],
+            ..ReshapeVolume::default()
+        };
+        reshape(&mut bench, again);
+        let task = running(&mut bench);
+        let limit_bytes_per_s = Some(8 * MIB);
+        bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
+        bench.wait(4);
+        let moved = bench.show("data").reshape.expect("it is on its way").moved_bytes;
+        assert!(moved > 0 && moved < bytes, "{moved} of {bytes}");
+        // On both sides of the cursor, and from one to the other once the rest is moved.
+        use_all(&mut bench, &volume, bytes, 1);
+        let limit_bytes_per_s = Some(1 << 30);
+        bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
+        arrive(&mut bench);
+        assert_eq!(bench.show("data").level, "raid6");
+        for strip in 0..bytes / STRIP {
+            bench.expect("data", strip * STRIP, byte(strip + 1), STRIP);
+        }
+        use_all(&mut bench, &volume, bytes, 0);
+        expect_content(&mut bench, bytes);
+        expect_redundancy(&mut bench, bytes);
+    }
+}
+
+/// The task that moves a volume now.
+fn running(bench: &mut Bench) -> u64 {
+    let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
+    let moves = |task: &TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
+    tasks.into_iter().find(moves).expect("it is moved").task
+}
+
+/// A host that has a volume reads all of it, and writes it anew: what each strip holds is counted from another one on.
+fn use_all(bench: &mut Bench, volume: &Rc<Volume>, bytes: u64, shift: u64) {
+    let volume = volume.clone();
+    let done = bench.sim.run(async move {
+        for strip in 0..bytes / STRIP {
+            let range = units::ByteRange::new(units::ByteOffset(strip * STRIP), units::ByteCount(STRIP));
+            let buf = volume.shard().env().pool().take_reserved(range.len);
+            let (read, buf) = volume.read(range, buf).await;
+            read.expect("readable");
+            let buf = buf.expect("the drives answer");
+            let expected = byte(strip + 1 - shift);
+            assert!(buf.bytes().iter().all(|found| *found == expected), "strip {strip}");
+            let data = env::Buf::copy_of(&[byte(strip + shift); STRIP as usize]).freeze();
+            volume.write(range, data, env::Durability::Cached).await.expect("writable");
+            let status = volume.status(range).await.expect("it is known what there is");
+            assert!(status.iter().all(|extent| extent.status == env::BlockStatus::Data), "strip {strip}");
+        }
+        volume.flush().await.expect("flushed");
     });
-    reshape(&mut bench, order(WAYS[0]));
-    arrive(&mut bench);
-    assert_eq!(bench.show("data").hosts.len(), 1);
-    let delete = Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false };
-    bench.refused(ErrorKind::InUse, delete);
-    let again = ReshapeVolume {
-        volume: "data".into(),
-        level: Some("raid6".into()),
-        add: vec!["e".into()],
-        ..ReshapeVolume::default()
-    };
-    let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(again.clone()));
-    assert!(why.contains("have them connect again first"), "{why}");
-    drop(host);
-    reshape(&mut bench, again);
-    arrive(&mut bench);
-    assert_eq!(bench.show("data").level, "raid6");
+    done.expect("no stall");
 }
 
 /// The old layout counts as lying on all members until the end: a drive that has no room for it was found too small by the next start.
@@ -254,6 +301,216 @@ fn a_drive_that_is_lost_on_the_way_is_done_without() {
         let info = bench.show("data");
         assert_eq!((info.reshape.is_none(), info.state), (true, VolumeState::Degraded), "without {lost}");
         expect_content(&mut bench, bytes);
+    }
+}
+
+/// Killed on the way without a journal, and a drive is missing: the volume waits for an operator's word. It was taken of the volume by the old
+/// layout alone, and the part by the new one was never started.
+#[test]
+fn an_operators_word_on_stale_parity_is_about_both_layouts() {
+    let way = WAYS[0];
+    let mut bench = Bench::in_order(9, 2, 0);
+    bench.add_drives(&["a", "b", "c", "d"], 32 * MIB + 48 * MIB);
+    bench.boot(&["a", "b", "c", "d"]);
+    let resync = |create: &mut controller::CreateVolume| {
+        create.write_hole = Some(controller::WriteHole::Resync);
+    };
+    let info = bench.create_with("data", way.from, way.drives, resync).expect("it is made");
+    for strip in 0..info.capacity_bytes / STRIP {
+        bench.write("data", strip * STRIP, byte(strip), STRIP);
+    }
+    flush(&mut bench);
+    bench.settle("data");
+    reshape(&mut bench, order(way));
+    let id = running(&mut bench);
+    let limit_bytes_per_s = Some(8 * MIB);
+    bench.ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s })).unwrap();
+    bench.wait(4);
+    bench.ask(Command::TaskPause { task: id }).unwrap();
+    bench.wait(5);
+    let moved = bench.show("data").reshape.expect("it stands still").moved_bytes;
+    assert!(moved > STRIP && moved < info.capacity_bytes - STRIP);
+    // Writes on both sides mark regions of both.
+    for at in [0, info.capacity_bytes - STRIP] {
+        bench.write("data", at, byte(at / STRIP), STRIP);
+    }
+    flush(&mut bench);
+    bench.sim.kill();
+    bench.forget();
+    bench.sim.drive("b").unwrap().fail_now();
+    bench.sim.restart_process();
+    bench.boot(&["a", "c", "d"]);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, VolumeState::Offline, "{:?}", shown.reasons);
+    let start = |accept_stale_parity| Command::VolumeStart {
+        volume: "data".into(),
+        accept_stale_parity,
+        degraded: true,
+    };
+    let why = bench.refused(ErrorKind::WrongState, start(false));
+    assert!(why.contains("softroc volume start data --accept-stale-parity --degraded"), "{why}");
+    bench.ask(start(true)).unwrap();
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    expect_content(&mut bench, info.capacity_bytes);
+    bench.ask(Command::TaskResume { task: id }).unwrap();
+    for _ in 0..100 {
+        if bench.show("data").reshape.is_none() {
+            break;
+        }
+        bench.wait(1);
+    }
+    let shown = bench.show("data");
+    assert_eq!((shown.reshape.is_none(), shown.drives.len()), (true, 4));
+    expect_content(&mut bench, info.capacity_bytes);
+}
+
+/// What a drive missed that was pulled out on the way is rebuilt by itself, and what a spare has to hold, when the volume has come to its layout.
+#[test]
+fn what_was_lost_on_the_way_is_rebuilt_by_itself_in_the_end() {
+    for comes_back in [true, false] {
+        let way = WAYS[0];
+        let mut bench = prepared(way, 2, 12 * MIB);
+        let bytes = bench.show("data").capacity_bytes;
+        if !comes_back {
+            let spare = controller::AddSpare {
+                drive: "e".into(),
+                destroy_data: true,
+                ..controller::AddSpare::default()
+            };
+            bench.ask(Command::SpareAdd(spare)).unwrap();
+        }
+        reshape(&mut bench, order(way));
+        bench.sim.drive("b").unwrap().vanish();
+        for strip in 0..8 {
+            bench.write("data", strip * STRIP, byte(strip + 1), STRIP);
+        }
+        if comes_back {
+            bench.sim.drive("b").unwrap().come_back();
+        }
+        for _ in 0..200 {
+            let shown = bench.show("data");
+            if shown.reshape.is_none() && shown.state == VolumeState::Optimal {
+                break;
+            }
+            bench.wait(1);
+        }
+        let shown = bench.show("data");
+        assert_eq!((shown.reshape, shown.state), (None, VolumeState::Optimal), "comes back: {comes_back}");
+        for strip in 0..bytes / STRIP {
+            bench.expect("data", strip * STRIP, byte(strip + u64::from(strip < 8)), STRIP);
+        }
+    }
+}
+
+/// The records of both layouts lie on the log in use. The part by the new one had no name that a log's label takes, and the log devices
+/// were failed for that.
+#[test]
+fn a_log_has_the_records_of_both_layouts() {
+    let way = WAYS[0];
+    let mut bench = prepared(way, 2, 12 * MIB);
+    bench.add_drives(&["x", "y"], 24 * MIB);
+    let drives = vec!["x".to_owned(), "y".to_owned()];
+    bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).unwrap();
+    bench.settle("data");
+    let bytes = bench.show("data").capacity_bytes;
+    for nth in 0..2 {
+        reshape(&mut bench, ReshapeVolume { add: vec![["d", "e"][nth].into()], ..order(way) });
+        for strip in 0..4 {
+            bench.write("data", strip * STRIP, byte(strip), STRIP);
+        }
+        arrive(&mut bench);
+        let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+        let devices = logs.into_iter().flat_map(|log| log.devices);
+        let out = devices.filter(|device| device.state != controller::LogDeviceState::Online);
+        assert_eq!(out.map(|device| device.why).collect::<Vec<_>>(), []);
+    }
+    bench.write("data", 512, byte(0), 512);
+    common::events::end(&mut bench, End::Killed);
+    bench.boot(&["a", "b", "c", "d", "e", "x", "y"]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.show("data").reasons);
+    expect_content(&mut bench, bytes);
+}
+
+/// A drive goes out for a write that fails, and that is being recorded when a move is ordered: what the move's label says is what is so when its
+/// turn comes, or the drive would be believed again without what it missed.
+#[test]
+fn a_drive_that_goes_out_while_a_move_begins_stays_out() {
+    let way = WAYS[0];
+    let mut refused = 0;
+    for steps in (0..400).step_by(16) {
+        let mut bench = prepared(way, 1, 4 * MIB);
+        let bytes = bench.show("data").capacity_bytes;
+        let ordered = bench.begin_ask(Command::VolumeReshape(order(way)));
+        for _ in 0..steps {
+            bench.sim.step();
+        }
+        bench.sim.drive("b").unwrap().fail_next(1, Some("write"), env::IoErrorKind::Gone);
+        let written: Vec<_> =
+            (0..4).map(|strip| bench.begin_write("data", strip * STRIP, byte(strip + 1), STRIP)).collect();
+        let was_refused = bench.sim.run(async move {
+            for one in written {
+                one.await.expect("written without the drive");
+            }
+            ordered.await.is_err()
+        });
+        refused += usize::from(was_refused.unwrap());
+        for _ in 0..100 {
+            if bench.show("data").reshape.is_none() {
+                break;
+            }
+            bench.wait(1);
+        }
+        flush(&mut bench);
+        common::events::end(&mut bench, End::Killed);
+        bench.boot(&["a", "b", "c", "d"]);
+        for strip in 0..bytes / STRIP {
+            bench.expect("data", strip * STRIP, byte(strip + u64::from(strip < 4)), STRIP);
+        }
+    }
+    assert!(refused > 2 && refused < 24, "the two meet: {refused} of 25 are refused");
+}
+
+/// Blocks that two drives cannot read stopped the volume on its way for good. It goes on beside them, and they are lost by the new layout, too,
+/// until somebody writes them.
+#[test]
+fn lost_blocks_are_carried_along_as_lost() {
+    let way = WAYS[0];
+    for how in [None, Some(End::Killed)] {
+        let mut bench = prepared(way, 2, 12 * MIB);
+        let before = bench.show("data");
+        let at = units::ByteOffset(before.data_start_bytes + 5 * STRIP);
+        for drive in ["a", "b"] {
+            let range = units::ByteRange::new(at, units::ByteCount(4096));
+            bench.sim.drive(drive).unwrap().make_unreadable(range);
+        }
+        reshape(&mut bench, order(way));
+        arrive(&mut bench);
+        if let Some(how) = how {
+            common::events::end(&mut bench, how);
+            bench.boot(&["a", "b", "c", "d"]);
+            bench.settle("data");
+        }
+        let lost = bench.show("data").lost_bytes;
+        assert!((4096..=2 * 4096).contains(&lost), "{lost} bytes are lost");
+        let strips = before.capacity_bytes / STRIP;
+        let is_whole = |bench: &mut Bench, strip: u64| match bench.try_read("data", strip * STRIP, STRIP) {
+            Ok(bytes) => {
+                assert!(bytes.iter().all(|found| *found == byte(strip)), "strip {strip}");
+                true
+            }
+            Err(error) => {
+                assert_eq!(error.kind, env::IoErrorKind::Medium);
+                false
+            }
+        };
+        let gone: Vec<u64> = (0..strips).filter(|strip| !is_whole(&mut bench, *strip)).collect();
+        assert!(!gone.is_empty() && gone.iter().all(|strip| strip / 2 == 5), "{gone:?}");
+        for strip in gone {
+            bench.write("data", strip * STRIP, byte(strip), STRIP);
+        }
+        assert_eq!(bench.show("data").lost_bytes, 0);
+        expect_content(&mut bench, before.capacity_bytes);
+        expect_redundancy(&mut bench, before.capacity_bytes);
     }
 }
 

@@ -165,7 +165,8 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
     let mut found = FoundArray { label: newest, members, refused, apart, reasons };
     if found.apart.is_none() {
         let short = found.label.volume.iter().filter(|volume| found.readiness(volume) == Readiness::Offline);
-        let short: Vec<String> = short.map(|volume| too_few(&found, volume)).collect();
+        let mut short: Vec<String> = short.map(|volume| too_few(&found, volume)).collect();
+        short.dedup();
         found.reasons.extend(short);
     }
     Some(found)
@@ -173,9 +174,11 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
 
 fn too_few(found: &FoundArray, volume: &VolumeLabel) -> String {
     let members = found.members.len();
+    // To people the parts of a volume on its way are that volume.
+    let owner = volume.part.as_ref().and_then(|part| found.label.volume_of(part.of)).unwrap_or(volume);
     format!(
         "'{}' cannot be started without {} of its {members} drives; connect and register them",
-        volume.name,
+        owner.name,
         found.out().count()
     )
 }

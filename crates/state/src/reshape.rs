@@ -123,15 +123,19 @@ impl Reshape {
         if u128::from(new.data) * u128::from(old.len) < u128::from(old.data) * u128::from(new.len) {
             return Err("the new layout has less data in the same part of each drive, so what is moved would lie over what is not moved yet".into());
         }
-        let unit = common_multiple(old.len, new.len);
-        if unit > save.0 {
+        let unit = Reshape::least_save(&from, &to);
+        if unit > save {
             return Err(format!(
-                "{} of each drive would have to be saved at a time, and there is room for {save}",
-                ByteCount(unit)
+                "{unit} of each drive would have to be saved at a time, and there is room for {save}"
             ));
         }
         let most_rows = (most.0 / new.len).max(1);
         Ok(Reshape { from, to, bytes, save_rows: save.0 / new.len, most_rows })
+    }
+
+    /// The least that has to be saved at a time of each drive, where anything has to be: up to where rows of both layouts end together.
+    pub fn least_save(from: &Geometry, to: &Geometry) -> ByteCount {
+        ByteCount(common_multiple(Row::of(from).len, Row::of(to).len))
     }
 
     /// The old layout.

@@ -24,7 +24,7 @@ const ON_ITS_WAY: Duration = Duration::from_secs(120);
 pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle, nth: u64) -> Result<()> {
     let until = env.now() + ON_ITS_WAY;
     loop {
-        let Some(shards) = served(scene) else { return Ok(()) };
+        let Some(shards) = served(scene).filter(|_| !scene.may_move()) else { return Ok(()) };
         let (kind, range) = request(&shards[0], nth);
         let explain = Explain {
             volume: Some(scene.setup.name().to_owned()),
@@ -42,7 +42,8 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
             Ok(other) => return Error::wrong_state(format!("explain was answered with {other:?}")),
             Err(error) => error.message,
         };
-        let Some(shards) = served(scene) else { return Ok(()) };
+        // On the way there are two layouts, and shards tell of the one that hosts are connected by.
+        let Some(shards) = served(scene).filter(|_| !scene.may_move()) else { return Ok(()) };
         let planned = plan_of(&shards, kind, range);
         if said == planned {
             return Ok(());

@@ -12,7 +12,7 @@ use crate::tally::Deed;
 use env::IoErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 use world_sim::{Rng, SimDrive};
 
 /// What can happen to a drive.
@@ -146,6 +146,28 @@ impl Faults {
         }
     }
 
+    /// There are so many more drives.
+    pub fn grow(&mut self, more: usize) {
+        self.count += more;
+        self.broken.resize(self.count, None);
+    }
+
+    /// There are so many drives: of the others nothing is known.
+    pub fn shrink(&mut self, count: usize) {
+        self.count = count;
+        self.broken.truncate(count);
+        let left = DriveSet::first(DriveCount(count as u16));
+        let all = [
+            &mut self.asked_out,
+            &mut self.dead,
+            &mut self.away,
+            &mut self.unreadable,
+            &mut self.ever,
+            &mut self.ever_unreadable,
+        ];
+        all.into_iter().for_each(|set| *set = set.intersection(&left));
+    }
+
     fn indexes(&self) -> impl Iterator<Item = DriveIndex> + use<> {
         (0..self.count as u16).map(DriveIndex)
     }
@@ -267,14 +289,15 @@ pub fn plan(scene: &Rc<Scene>) {
     let stream = |instance: String| Rng::new(scene.setup.seed, "faults", &instance);
     let mut rng = stream(life.to_string());
     let drives = scene.array.drives.borrow().len() as u64;
-    let is_redundant = scene.setup.level.is_redundant();
+    let is_redundant = scene.is_redundant();
     let count = match rng.below(8) {
         0..=1 => 0,
         2..=4 => 1,
         // A level may survive more than it does for certain.
         _ => rng.between(2, 4),
     };
-    let count = if scene.setup.silent { count + rng.below(3) } else { count };
+    let is_silent = scene.setup.is_silent();
+    let count = if is_silent { count + rng.below(3) } else { count };
     for index in 0..count {
         let number = scene.setup.first_incident(life) + index;
         if scene.setup.without.incidents.contains(&number) {
@@ -282,7 +305,7 @@ pub fn plan(scene: &Rc<Scene>) {
         }
         let mut rng = stream(format!("{life}.{index}"));
         let drive = DriveIndex(rng.below(drives) as u16);
-        let fault = Fault::draw(&mut rng, scene.setup.silent && is_redundant);
+        let fault = Fault::draw(&mut rng, is_silent && is_redundant);
         let delay = delay(&mut rng);
         later(scene, delay, move |scene| {
             if scene.machine.life.get() == life {
@@ -298,7 +321,7 @@ fn plan_for_files(scene: &Rc<Scene>) {
     let life = scene.machine.life.get();
     let mut rng = Rng::new(scene.setup.seed, "file faults", &life.to_string());
     let number = scene.setup.first_incident(life) + OF_FILES;
-    let is_wanted = rng.chance(1, 4) && scene.setup.level.is_redundant();
+    let is_wanted = rng.chance(1, 4) && scene.is_redundant();
     if !is_wanted || scene.setup.without.incidents.contains(&number) {
         return;
     }
@@ -346,11 +369,12 @@ pub fn later_to(
 /// Whether every volume of its array survives it if, besides what is wrong already, a drive goes.
 pub fn may_lose(scene: &Scene, index: DriveIndex) -> bool {
     let all = scene.array.unreliable().with(index);
-    if scene.setup.level.is_redundant() { scene.array.survives(&all) } else { all.count().0 <= 1 }
+    if scene.is_redundant() { scene.array.survives(&all) } else { all.count().0 <= 1 }
 }
 
 fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: &mut Rng) {
-    let drive = scene.array.drives.borrow()[index.as_usize()].clone();
+    // It may be no member any more.
+    let Some(drive) = scene.array.drives.borrow().get(index.as_usize()).cloned() else { return };
     let may = !fault.is_reported() || may_lose(scene, index);
     if !scene.is_there() || !may || !drive.is_present() {
         return;
@@ -423,14 +447,14 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
 /// its own.
 pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     let setup = &scene.setup;
-    let geometry = &setup.geometry;
+    let geometry = scene.layout();
     let zone = setup.zones[rng.below(setup.zones.len() as u64) as usize];
     let (stripe, _) = geometry.stripe_of(zone.start + ByteCount(rng.below(zone.len.0)));
     let row = stripe.0 / u64::from(geometry.stripes_per_row()) * u64::from(geometry.rows_per_stripe());
-    let strip = setup.strip.bytes().0;
+    let strip = geometry.strip().bytes().0;
     let start = setup.start.0 + row * strip + rng.below(strip / 4096) * 4096;
     let left = ByteCount((setup.start + geometry.member_size()).0 - start);
-    ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(setup.strip.bytes()).min(left))
+    ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(geometry.strip().bytes()).min(left))
 }
 
 /// A drive that was pulled out is plugged in again.
@@ -464,7 +488,7 @@ pub fn repair(scene: &Scene, rng: &mut Rng, all: bool) {
             faults.unreadable.remove(index);
         }
         // Nothing else than its drives holds what a volume without redundancy held: they are repaired.
-        if faults.dead.contains(index) && !scene.setup.level.is_redundant() {
+        if faults.dead.contains(index) && !scene.is_redundant() {
             faults.dead.remove(index);
             drive.come_back();
             scene.tell_of(drive.name(), || "it is repaired".to_owned());

@@ -107,7 +107,7 @@ impl Host {
     }
 
     fn is_nowhere(&self) -> bool {
-        let drives = self.scene.setup.geometry.drives();
+        let drives = self.scene.drive_count();
         self.scene.array.faults.borrow().bad().contains_first(drives)
     }
 
@@ -199,7 +199,7 @@ impl Host {
         scene.tell(|| format!("the volume is offline: {}", volume.reasons.join("; ")));
         let faults = scene.array.faults.borrow();
         let missing = out_of(volume);
-        if !scene.setup.geometry.survives_set(&missing) {
+        if !scene.survives(&missing) {
             let (lost, ever) = (missing.count().as_usize(), faults.ever().count().as_usize());
             if lost > ever {
                 return Error::wrong_state(format!(
@@ -304,7 +304,8 @@ impl Host {
             .iter()
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let has_journal = scene.on_log.tells_all();
-        let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some() && !has_journal;
+        let dirty_and_degraded =
+            scene.parity_may_lie() && !scene.may_move() && missed && volume.resync.is_some() && !has_journal;
         let has_word = !scene.forced.get().is_empty();
         if dirty_and_degraded && !has_word && !faults.happened_in(scene.machine.life.get()) {
             return Error::wrong_state(
@@ -314,7 +315,7 @@ impl Host {
         faults.known(scene.machine.life.get());
         drop(faults);
         scene.synced.set(false);
-        if volume.resync.is_none() {
+        if volume.resync.is_none() && !scene.may_move() {
             scene.settle();
         }
         Ok(())
@@ -333,6 +334,7 @@ impl Host {
 pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
     let command = Command::VolumeShow { volume: scene.setup.name().to_owned() };
     let (changes, answered) = (scene.machine.log.changes(), scene.on_log.answering.changes());
+    let orders = scene.way.changes();
     let shown = match control.command(env, command).await {
         Ok(Reply::Volume { volume, .. }) => Ok(*volume),
         Err(error) if error.kind == controller::ErrorKind::NameTaken => {
@@ -343,6 +345,7 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
     let volume = shown.map_err(|other| {
         Error::new(ErrorKind::WrongState, format!("the volume cannot be shown: {other:?}"))
     })?;
+    scene.note_way(&volume, orders)?;
     // A spare may have taken a slot and been taken out of it before anybody looked.
     let is_of_slot = |drive: &controller::DriveInfo| {
         matches!(drive.state, DriveState::Online | DriveState::Rebuilding | DriveState::Offline)
@@ -373,10 +376,16 @@ async fn only_one_served(scene: &Scene, env: &Env, control: &ControllerHandle) -
 /// `changes`: how often logs had been changed when it was asked.
 fn note_cover(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Result<()> {
     // An operator who has asked for no journal is not told yet whether there is one.
-    if !volume.state.serves() || !scene.setup.has_parity() || scene.gives_up_journal.get() {
+    if !volume.state.serves() || !scene.has_parity() || scene.gives_up_journal.get() {
         return Ok(());
     }
     let Some((is_covered, is_told)) = log_devices::note(scene, volume, changes) else { return Ok(()) };
+    if scene.may_move() {
+        // What is said is of the layout that it comes from.
+        scene.on_log.may_have_moved(&scene.machine.log);
+        scene.covered.set(false);
+        return Ok(());
+    }
     let was_covered = scene.covered.replace(is_covered);
     if is_told && !scene.had_journal.get() {
         return Error::wrong_state("a journal tells all that nobody asked for");

@@ -106,7 +106,7 @@ impl Run {
     /// The copies without one of two log devices, which one `turn` says, or with both: what is left has the records of all volumes.
     fn with_some_log(&self, copies: Copies, turn: usize) -> Copies {
         let devices = self.log_devices_among(&copies);
-        let needs = |volume: &Rc<Scene>| volume.setup.has_parity() && volume.is_there();
+        let needs = |volume: &Rc<Scene>| volume.has_parity() && volume.is_there();
         let mut volumes = self.scene.volumes().into_iter().filter(needs);
         let lost = devices.get(turn % 3).filter(|_| volumes.all(|volume| volume.on_log.is_on_two()));
         let Some(lost) = lost else { return copies };
@@ -166,7 +166,7 @@ impl Run {
         let mut sim = simulation(setup, self.copies.get());
         let mut known = Vec::new();
         for (name, image) in copies {
-            let nature = setup.options_of(name).unwrap_or(&setup.drives[0]).clone();
+            let nature = setup.options_of(name).unwrap_or_else(|| setup.drives[0].clone());
             let options = DriveOptions { latency: Latency::range_us(1, 2), ..nature };
             known.push((name.clone(), sim.add_drive_with(name, options, image)));
         }

@@ -16,6 +16,7 @@
 //! | `beside.rs` | the neighbours' part in a life: requests, creation, deletion |
 //! | `log_devices.rs`, `log_devices/` | what is known of log devices; what happens to them; volumes that wait for them |
 //! | `operator.rs` | what an operator does, also at random times |
+//! | `migrations.rs` | volumes that go to another layout: who orders it, and which layouts it may have |
 //! | `requests.rs`, `workload.rs` | the requests; how they are sent and judged |
 //! | `giving_up.rs` | in the end: the volume is deleted while drives hang, and another one made of them |
 //! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
@@ -47,6 +48,7 @@ mod inquest;
 mod life;
 mod log_devices;
 mod machine;
+mod migrations;
 mod operator;
 mod options;
 pub mod oracle;
@@ -66,7 +68,9 @@ mod workload;
 pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
-pub use options::{Lie, Log, Logged, Neighbour, Options, Reads, RequestName, Without, parse_requests};
+pub use options::{
+    Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Without, parse_requests,
+};
 pub use run::{Report, run};
 pub use scene::Scene;
 pub use setup::Setup;

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::explained;
 use crate::host::{Found, Host, note_lost, out_of, show, start};
 use crate::log_devices;
+use crate::migrations;
 use crate::operator;
 use crate::scene::{Presence, Scene};
 use crate::workload;
@@ -100,6 +101,7 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
     }
     operator::resume_tasks(host).await?;
     if plan.wait_for_resync {
+        migrations::arrive(host, plan.is_last).await?;
         host.wait_for_resync(plan.is_last).await?;
         look_at_zones(scene, &volumes[0]).await?;
     }
@@ -111,19 +113,25 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
     }
     if plan.ops > 0 {
         let beside = (operator::plan(host, plan), log_devices::operate(host, plan));
+        let migrations = migrations::operate(host, plan);
         workload::run(scene.clone(), volumes.clone(), plan).await?;
         beside.0.stop().await;
         beside.1.stop().await;
+        migrations.stop().await;
     }
     scene.untrue.take().map_or(Ok(()), Err)?;
     if plan.is_last {
         operator::resume_tasks(host).await?;
+        migrations::arrive(host, true).await?;
+        if scene.setup.migrations().is_some() {
+            host.wait_for_resync(true).await?;
+        }
         host.wait_for_rebuilds().await?;
         host.last_look(&volumes[0]).await?;
     }
     // Without a drive there may be nothing to compare.
     let may_compare = scene.synced.get() && scene.array.out.get().is_empty();
-    if plan.check && scene.setup.level.is_redundant() && may_compare {
+    if plan.check && scene.is_redundant() && !scene.may_move() && may_compare {
         host.check_finds_nothing().await?;
     }
     Ok(())
@@ -138,6 +146,7 @@ pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Host
             volume.synced.set(false);
         }
         volume.gives_up_journal.set(false);
+        volume.way.begins();
     }
     for volume in scene.arrays() {
         // A start that is cut off has changed the labels already.
@@ -197,8 +206,8 @@ impl Host {
         let end = self.env.now() + RESYNC_LIMIT;
         let mut pause = Duration::from_millis(1);
         while !self.scene.synced.get() {
-            if !must && self.scene.may_fail() {
-                return Ok(()); // What it needs is missing.
+            if !must && (self.scene.may_fail() || self.scene.may_move()) {
+                return Ok(()); // What it needs is missing, or nobody says while it is on its way.
             }
             // Whoever watches has seen something worse, and looks no more.
             self.scene.untrue.take().map_or(Ok(()), Err)?;
@@ -332,7 +341,7 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
             scene.untrue.replace(Some(error));
             return;
         }
-        if volume.resync.is_none() && !scene.synced.get() {
+        if volume.resync.is_none() && !scene.synced.get() && !scene.may_move() {
             scene.settle();
             scene.tell(|| "redundancy agrees with the data".to_owned());
         }

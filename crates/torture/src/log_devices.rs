@@ -221,7 +221,7 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
         on.came_back.take();
         on.answering.end_change();
         on.tells_all.set(false);
-        if log.standing.get() != Standing::None && scene.setup.has_parity() {
+        if log.standing.get() != Standing::None && scene.has_parity() {
             on.may_wait.set(true);
         }
     }

@@ -5,11 +5,11 @@ use crate::log_devices::LogDevices;
 use crate::scene::Scene;
 use crate::setup::Setup;
 use crate::story::Story;
-use layout::Geometry;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
-use units::{DriveIndex, DriveSet};
+use std::time::Duration;
+use units::{DriveCount, DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, StrayWrite};
 
 /// The machine. It belongs to nobody that can be killed.
@@ -18,6 +18,8 @@ pub struct Machine {
     pub shards: RefCell<Vec<engine::Shard>>,
     /// Drives that may take the place of others, and are not tried yet.
     pub replacements: RefCell<Vec<(String, SimDrive)>>,
+    /// Drives that migrations add.
+    pub additions: RefCell<Vec<(String, SimDrive)>>,
     /// Those that have, had or may have a place: that a drive takes one may be undone by a crash, or done unheard.
     pub known: RefCell<Vec<(String, SimDrive)>>,
     /// Writes that went astray, and on which drive: whichever array has or gets it may miss them.
@@ -42,6 +44,7 @@ impl Machine {
         Machine {
             shards: RefCell::default(),
             replacements: RefCell::default(),
+            additions: RefCell::default(),
             known: RefCell::default(),
             strays: RefCell::default(),
             taken_smaller: RefCell::default(),
@@ -65,7 +68,22 @@ impl Machine {
     pub fn let_go(&self) {
         self.bury();
         self.replacements.take();
+        self.additions.take();
         self.known.take();
+    }
+
+    /// Drives that a migration adds, by their first names, which may have a place from now on. `None` where there are none, over copies.
+    pub fn to_add(&self, names: &[String]) -> Option<Vec<SimDrive>> {
+        let additions = self.additions.borrow();
+        let of_name = |name: &String| additions.iter().find(|(other, _)| other == name).cloned();
+        let drives: Vec<(String, SimDrive)> = names.iter().map(of_name).collect::<Option<_>>()?;
+        let mut known = self.known.borrow_mut();
+        for (name, drive) in &drives {
+            if known.iter().all(|(other, _)| other != name) {
+                known.push((name.clone(), drive.clone()));
+            }
+        }
+        Some(drives.into_iter().map(|(_, drive)| drive).collect())
     }
 
     /// Lets go of what a process left behind that ended without stopping: its shards and volumes own one another.
@@ -102,7 +120,7 @@ pub struct Array {
     pub after_shutdown: Cell<bool>,
     /// Whether an operator may have said that he is to be asked before the array starts without missing drives.
     pub asks: Cell<bool>,
-    volumes: RefCell<Vec<(Geometry, Weak<Scene>)>>,
+    volumes: RefCell<Vec<Weak<Scene>>>,
 }
 
 impl Array {
@@ -143,22 +161,50 @@ impl Array {
 
     /// A volume lies on it.
     pub fn lay(&self, scene: &Rc<Scene>) {
-        self.volumes.borrow_mut().push((scene.setup.geometry, Rc::downgrade(scene)));
+        self.volumes.borrow_mut().push(Rc::downgrade(scene));
+    }
+
+    fn volumes(&self) -> Vec<Rc<Scene>> {
+        self.volumes.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// It may lie on more drives from now on. Of copies nobody has the drives.
+    pub fn grow(&self, names: Vec<String>, drives: Vec<SimDrive>) {
+        self.faults.borrow_mut().grow(names.len());
+        self.names.borrow_mut().extend(names);
+        self.drives.borrow_mut().extend(drives);
+    }
+
+    /// It lies on so many drives and no more: what was done to the others is undone.
+    pub fn shrink(&self, count: DriveCount) {
+        let count = count.as_usize();
+        self.names.borrow_mut().truncate(count);
+        self.faults.borrow_mut().shrink(count);
+        let mut drives = self.drives.borrow_mut();
+        let left = drives.len().min(count);
+        for drive in drives.split_off(left) {
+            drive.release();
+            drive.stall_next(0, Duration::ZERO);
+            drive.slow_down(1);
+            drive.cancel_failures();
+            if !drive.is_present() {
+                drive.come_back();
+            }
+        }
     }
 
     /// Whether every volume that may lie on it survives that these drives are lost.
     pub fn survives(&self, lost: &DriveSet) -> bool {
-        self.volumes.borrow().iter().all(|(geometry, _)| geometry.survives_set(lost))
+        self.volumes().iter().all(|volume| volume.survives(lost))
     }
 
     /// Whether drives that are missing could have served a volume that may lie on it without the others: that is asked about.
     pub fn may_have_gone_on(&self, missing: &DriveSet) -> bool {
-        let may_be = |volume: &Weak<Scene>| volume.upgrade().is_some_and(|volume| volume.may_be_there());
-        let volumes = self.volumes.borrow();
-        let could = volumes
-            .iter()
-            .filter(|(_, volume)| may_be(volume))
-            .any(|(geometry, _)| geometry.survives_set(&DriveSet::first(geometry.drives()).minus(missing)));
+        let volumes = self.volumes();
+        let mut layouts =
+            volumes.iter().filter(|volume| volume.may_be_there()).flat_map(|volume| volume.layouts());
+        let could =
+            layouts.any(|layout| layout.survives_set(&DriveSet::first(layout.drives()).minus(missing)));
         !missing.is_empty() && could
     }
 
@@ -170,9 +216,7 @@ impl Array {
     /// Takes note of drives that cannot be relied on, for every volume that lies on it.
     pub fn note_losses(&self) {
         let lost = self.unreliable();
-        for volume in self.volumes.borrow().iter().filter_map(|(_, volume)| volume.upgrade()) {
-            volume.lose(&lost);
-        }
+        self.volumes().iter().for_each(|volume| volume.lose(&lost));
     }
 
     /// The slot of a drive, by its first name.

@@ -9,8 +9,8 @@ use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
 use torture::{
-    Deed, Failed, Lie, Log, Logged, Neighbour, Options, Reads, RequestName, Summary, Tally, Times, Without,
-    WriteHole,
+    Deed, Failed, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Summary, Tally,
+    Times, Without, WriteHole,
 };
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
@@ -57,6 +57,9 @@ struct Cli {
     /// Whether what was read is kept, and streams are read ahead
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     reads: ReadsName,
+    /// Whether the volume goes to other levels, to more drives or to another strip
+    #[arg(long, value_name = "WHEN", default_value = "drawn")]
+    migrations: MigrationsName,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -141,6 +144,26 @@ enum ReadsName {
     Always,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum MigrationsName {
+    /// In no run
+    Never,
+    /// In a quarter of the runs whose volume can be moved
+    Drawn,
+    /// In every run whose volume can be moved
+    Always,
+}
+
+impl From<MigrationsName> for Migrations {
+    fn from(name: MigrationsName) -> Migrations {
+        match name {
+            MigrationsName::Never => Migrations::Never,
+            MigrationsName::Drawn => Migrations::Drawn,
+            MigrationsName::Always => Migrations::Always,
+        }
+    }
+}
+
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum LieName {
     /// The first drive acknowledges flushes and does nothing
@@ -165,8 +188,8 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     if range.is_empty() { Err(format!("'{text}' holds no seed; give one such as 0..100")) } else { Ok(range) }
 }
 
-fn main() -> ExitCode {
-    let cli = Cli::parse();
+/// What a call asks of each run.
+fn options_of(cli: &Cli) -> Options {
     let lie = match cli.lie {
         None => Lie::None,
         Some(LieName::IgnoresFlush) => Lie::IgnoresFlush,
@@ -182,7 +205,6 @@ fn main() -> ExitCode {
         WriteHoleName::Journal => WriteHole::Journal,
         WriteHoleName::Resync => WriteHole::Resync,
     });
-    let times = if cli.once { Times::Once } else { Times::Twice };
     let (levels, write_back) = (cli.levels.clone(), cli.write_back);
     let neighbour = match cli.neighbour {
         NeighbourName::Never => Neighbour::Never,
@@ -200,8 +222,14 @@ fn main() -> ExitCode {
         ReadsName::Drawn => Reads::Drawn,
         ReadsName::Always => Reads::Always,
     };
-    let options =
-        Options { ops: cli.ops, levels, lie, write_hole, write_back, logged, neighbour, log, reads, without };
+    let (ops, migrations) = (cli.ops, cli.migrations.into());
+    Options { ops, levels, lie, write_hole, write_back, logged, neighbour, log, reads, migrations, without }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let times = if cli.once { Times::Once } else { Times::Twice };
+    let options = options_of(&cli);
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
@@ -306,6 +334,8 @@ fn tell_coverage(summary: &Summary) {
     row("volume set --write-mode", &|tally| tally.write_modes);
     row("writes that a log promised", &|tally| tally.logged);
     row("volume set --read-mode", &|tally| tally.read_modes);
+    row("migrations begun", &|tally| tally.moves);
+    row("migrations done", &|tally| tally.moved);
     row("requests", &|tally| tally.ops);
     row("starts", &|tally| tally.recoveries);
     row("checks", &|tally| tally.checks);
@@ -342,6 +372,11 @@ fn given(cli: &Cli, options: &Options) -> String {
         Reads::Never => text += " --reads never",
         Reads::Drawn => {}
         Reads::Always => text += " --reads always",
+    }
+    match options.migrations {
+        Migrations::Never => text += " --migrations never",
+        Migrations::Drawn => {}
+        Migrations::Always => text += " --migrations always",
     }
     match options.log {
         Log::Never => text += " --log never",

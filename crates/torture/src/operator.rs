@@ -251,7 +251,7 @@ fn stream_of(host: &Host, number: u64) -> Rng {
 async fn act(host: &Host, number: u64, rng: &mut Rng) {
     let scene = &host.scene;
     let action = Action::draw(rng).fit_for(scene.setup.place);
-    let slot = DriveIndex(rng.below(u64::from(scene.setup.geometry.drives().0)) as u16);
+    let slot = DriveIndex(rng.below(u64::from(scene.layout().drives().0)) as u16);
     scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of("operator", || format!("{action:?} (incident {number})"));
     // Nothing but a lost volume keeps these from being asked: the next look tells of that.
@@ -273,7 +273,7 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) {
 /// Takes a drive out that serves, where the level survives it.
 async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
     let scene = &host.scene;
-    if !scene.setup.level.is_redundant() || !faults::may_lose(scene, slot) {
+    if !scene.is_redundant() || !faults::may_lose(scene, slot) {
         return Ok(());
     }
     scene.array.faults.borrow_mut().asks_out(slot, scene.machine.life.get());
@@ -401,7 +401,7 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
     if host.scene.setup.reads.is_some() {
         set_reads(host, rng).await;
     }
-    if host.scene.setup.has_parity() && host.scene.setup.write_hole_is_drawn && rng.chance(1, 2) {
+    if host.scene.has_parity() && host.scene.setup.write_hole_is_drawn && rng.chance(1, 2) {
         set_write_hole(host, rng).await?;
     }
     Ok(())
@@ -411,7 +411,12 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
 async fn set_write_mode(host: &Host, rng: &mut Rng) {
     let setup = &host.scene.setup;
     let mode = if rng.chance(1, 2) { WriteMode::WriteThrough } else { setup.cached_mode };
-    let volume = setup.name().to_owned();
+    order_write_mode(host, mode).await;
+}
+
+/// An operator says when hosts are told that their writes are done.
+pub(crate) async fn order_write_mode(host: &Host, mode: WriteMode) {
+    let volume = host.scene.setup.name().to_owned();
     let set = SetPolicy { volume, write_mode: Some(mode), ..SetPolicy::default() };
     host.scene.tell_of("operator", || format!("the volume is to be {}", mode.name()));
     host.scene.on_log.answering.begin_change();

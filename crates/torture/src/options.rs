@@ -68,6 +68,18 @@ pub enum Logged {
     Always,
 }
 
+/// Whether volumes go to other layouts. What a run draws of everything else is the same, whatever is said here.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Migrations {
+    /// None does.
+    Never,
+    /// In a quarter of the runs whose first volume can be moved.
+    #[default]
+    Drawn,
+    /// In every run whose first volume can be moved.
+    Always,
+}
+
 /// What whoever starts a run may ask for. A run is a function of it and of its seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -89,6 +101,8 @@ pub struct Options {
     pub log: Log,
     /// Whether there is a read cache.
     pub reads: Reads,
+    /// Whether the volume goes to other layouts.
+    pub migrations: Migrations,
     /// What is left out.
     pub without: Without,
 }
@@ -105,6 +119,7 @@ impl Default for Options {
             neighbour: Neighbour::default(),
             log: Log::default(),
             reads: Reads::default(),
+            migrations: Migrations::default(),
             without: Without::default(),
         }
     }

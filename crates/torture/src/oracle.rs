@@ -72,8 +72,8 @@ pub struct Begun(Tick);
 pub struct Oracle {
     sector: ByteCount,
     sectors: u64,
-    /// Sectors of a stripe.
-    stripe: u64,
+    /// Sectors of a stripe, by each layout that the volume may have.
+    stripes: Vec<u64>,
     beginning: Value,
     /// Whether a trim may leave anything at all; otherwise it leaves zeroes or nothing happens.
     trims_leave_anything: bool,
@@ -103,11 +103,11 @@ struct Seen {
 }
 
 impl Oracle {
-    /// Of a volume of which nothing was written: it holds `beginning`. `stripe`: the length of its stripes.
+    /// Of a volume of which nothing was written: it holds `beginning`. `stripes`: the length of its stripes, by each layout that it may have.
     pub fn new(
         sector: SectorSize,
         capacity: ByteCount,
-        stripe: ByteCount,
+        stripes: &[ByteCount],
         beginning: Value,
         trims_leave_anything: bool,
     ) -> Oracle {
@@ -115,7 +115,7 @@ impl Oracle {
         Oracle {
             sector: sector.bytes(),
             sectors,
-            stripe: (stripe.0 / sector.bytes().0).max(1),
+            stripes: stripes.iter().map(|stripe| (stripe.0 / sector.bytes().0).max(1)).collect(),
             beginning,
             trims_leave_anything,
             clock: 1,
@@ -203,10 +203,13 @@ impl Oracle {
     /// Writes that are outstanding together, or wait in a cache together, may go to the drives together: where they make up a
     /// whole stripe, it is written as one, as if one operation had covered it.
     fn note_joined(&mut self, operation: &Issued) {
-        let stripes = operation.first / self.stripe
-            ..operation.end.div_ceil(self.stripe).min(self.sectors / self.stripe);
-        for stripe in stripes.map(|stripe| stripe * self.stripe..(stripe + 1) * self.stripe) {
-            let early = self.answers_early;
+        let (operation, sectors) = (*operation, self.sectors);
+        let stripes = self.stripes.clone().into_iter().flat_map(|len| {
+            let touched = operation.first / len..operation.end.div_ceil(len).min(sectors / len);
+            touched.map(move |stripe| stripe * len..(stripe + 1) * len)
+        });
+        for stripe in stripes {
+            let (early, len) = (self.answers_early, stripe.end - stripe.start);
             let is_open = move |entry: &Entry| {
                 let may_wait = early && !entry.gone;
                 entry.kind != Kind::Trim && (entry.finished.is_none() || may_wait)
@@ -218,7 +221,7 @@ impl Oracle {
                     && (entries.clone().count() > 1 || entries.clone().any(|entry| entry.finished.is_none()))
             });
             let open = cells.count();
-            if open as u64 == self.stripe {
+            if open as u64 == len {
                 self.touched.each(stripe, |entries| {
                     entries
                         .iter_mut()
@@ -229,10 +232,13 @@ impl Oracle {
         }
     }
 
-    /// The sectors of the stripes that an operation covers as a whole.
+    /// The sectors of the stripes that an operation covers as a whole, by any layout that the volume may have.
     pub fn whole_stripes(&self, operation: &Issued) -> Range<u64> {
-        let start = operation.first.next_multiple_of(self.stripe);
-        start..(operation.end / self.stripe * self.stripe).max(start)
+        let whole = |len: &u64| (operation.first.next_multiple_of(*len), operation.end / len * len);
+        let mut all = self.stripes.iter().map(whole).filter(|(start, end)| start < end);
+        let Some(first) = all.next() else { return operation.end..operation.end };
+        let (start, end) = all.fold(first, |(start, end), other| (start.min(other.0), end.max(other.1)));
+        start..end
     }
 
     /// Issues a write of whole sectors, each to be filled with its stamp.

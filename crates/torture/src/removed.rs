@@ -48,7 +48,7 @@ impl When {
     /// Whether a volume has to be what it may be when drives are left out that its level survives.
     fn may_lose(self, scene: &Scene) -> bool {
         match self {
-            When::InTheCrash => scene.covered.get() || !scene.setup.has_parity(),
+            When::InTheCrash => scene.covered.get() || !scene.has_parity(),
             When::Stopped => scene.synced.get(),
         }
     }
@@ -110,9 +110,7 @@ pub(crate) fn removals(first: &Rc<Scene>, when: When, many: Sets) -> Vec<Removed
             let is_looked_at = match volume.setup.place {
                 Place::First => true,
                 _ if !volume.is_there() => false,
-                Place::SameDrives => {
-                    when.may_lose(volume) && volume.setup.geometry.survives_set(&slots.union(&out))
-                }
+                Place::SameDrives => when.may_lose(volume) && volume.survives(&slots.union(&out)),
                 Place::OwnDrives => when == When::InTheCrash || when.may_lose(volume),
             };
             if volume.setup.place != Place::SameDrives {
@@ -129,18 +127,18 @@ pub(crate) fn removals(first: &Rc<Scene>, when: When, many: Sets) -> Vec<Removed
 
 /// Sets of drives that a volume can spare besides those that are out; of many, some of the largest and some others.
 fn sets(scene: &Scene, out: &DriveSet, many: Sets) -> Vec<DriveSet> {
-    let geometry = &scene.setup.geometry;
+    let most = scene.layouts().map(|layout| layout.survives().at_most.0).min().unwrap_or_default();
     let mut sets = vec![DriveSet::EMPTY];
     let mut begin = 0;
-    for _ in 0..geometry.survives().at_most.0 {
+    for _ in 0..most {
         let end = sets.len();
         for index in begin..end {
             let set = sets[index];
             // Ascending, so that every set comes once.
             let next = set.iter().last().map_or(0, |drive: DriveIndex| drive.0 + 1);
-            for drive in geometry.drives().indexes().skip(usize::from(next)) {
+            for drive in scene.drive_count().indexes().skip(usize::from(next)) {
                 let larger = set.with(drive);
-                if !out.contains(drive) && geometry.survives_set(&larger.union(out)) {
+                if !out.contains(drive) && scene.survives(&larger.union(out)) {
                     sets.push(larger);
                 }
             }

@@ -12,7 +12,7 @@ use crate::log_devices;
 use crate::options::{Lie, Options};
 use crate::scene::Scene;
 use crate::script::{Cut, Fate, Script};
-use crate::setup::{Place, Setup};
+use crate::setup::{MigrationsSetup, Place, Setup};
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
 use env::Env;
@@ -99,6 +99,9 @@ impl Run {
             (name, drive)
         });
         let replacements: Vec<(String, SimDrive)> = replacements.collect();
+        let added = setup.migrations().map(MigrationsSetup::names).unwrap_or_default();
+        let added: Vec<(String, SimDrive)> =
+            added.into_iter().map(|name| (name.clone(), sim.add_drive(&name, setup.added_drive()))).collect();
         let of_log = setup.log.as_ref().map(|log| log.names().into_iter().zip(log.drives.clone()));
         let of_log: Vec<(String, SimDrive)> = of_log
             .into_iter()
@@ -108,12 +111,16 @@ impl Run {
         let scene = Scene::new(setup, sim.handle(), story);
         *scene.machine.known.borrow_mut() = of_log;
         *scene.machine.replacements.borrow_mut() = replacements;
+        *scene.machine.additions.borrow_mut() = added;
         scene.tell(|| format!("seed {}: {}", scene.setup.seed, scene.setup.describe()));
         for other in &scene.beside {
             other.tell(|| format!("beside it {}", other.setup.describe()));
         }
         if let Some(log) = &scene.setup.log {
             scene.tell(|| log.describe());
+        }
+        if let Some(migrations) = scene.setup.migrations() {
+            scene.tell(|| migrations.describe());
         }
         trace(&scene, &mut sim);
         Run { sim, scene, hash_of_copies: 0, copies: Cell::new(0) }

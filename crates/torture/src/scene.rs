@@ -3,9 +3,12 @@
 //! It belongs to nobody that can be killed; every task of every life sees the same one. A run is about one volume, which knows those
 //! beside it.
 
+mod places;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::log_devices::OnLog;
 use crate::machine::{Array, Machine};
+use crate::migrations::Way;
 use crate::oracle::{Issued, Oracle, Value, Violation};
 use crate::script::Fate;
 use crate::setup::{Place, Setup};
@@ -18,7 +21,7 @@ use env::{IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use units::{ByteOffset, ByteRange, DriveIndex, DriveSet};
+use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, Trimmed, Unwritten};
 
 /// Sectors of which redundancy may not tell the truth until it agrees.
@@ -49,11 +52,14 @@ impl Unsettled {
 }
 
 fn new_oracle(setup: &Setup, beginning: Value, has_log: bool) -> Oracle {
-    let is_redundant = setup.level.is_redundant();
+    let is_redundant = setup.layouts().all(|layout| layout.level().is_redundant());
     let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
-    let (capacity, stripe) = (setup.geometry.capacity(), setup.geometry.stripe_bytes());
-    let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything);
-    let oracle = oracle.answering_early(setup.has_cache()).remembering(has_log && setup.has_parity());
+    let mut stripes: Vec<ByteCount> = setup.layouts().map(|layout| layout.stripe_bytes()).collect();
+    stripes.dedup();
+    let capacity = setup.geometry.capacity();
+    let oracle = Oracle::new(setup.sector(), capacity, &stripes, beginning, trims_leave_anything);
+    let has_parity = setup.layouts().any(|layout| layout.parity_strips() > 0);
+    let oracle = oracle.answering_early(setup.has_cache()).remembering(has_log && has_parity);
     // No two volumes have a write of the same number: what one holds of the other gives itself away.
     if setup.is_neighbour() { oracle.numbered_from(1 << 40) } else { oracle }
 }
@@ -92,6 +98,8 @@ pub struct Scene {
     pub beside: Vec<Rc<Scene>>,
     /// What every sector may hold.
     pub oracle: RefCell<Oracle>,
+    /// Where it is among the layouts that it is to have.
+    pub way: Way,
     /// What is known of its journal that may lie on log devices.
     pub on_log: OnLog,
     /// What every sector may hold if what its log has is given up; none if that is the same.
@@ -166,6 +174,7 @@ impl Scene {
             array,
             beside,
             oracle: RefCell::new(oracle),
+            way: Way::default(),
             on_log: OnLog::default(),
             without_log: RefCell::default(),
             untrue: RefCell::default(),
@@ -208,6 +217,7 @@ impl Scene {
             array,
             beside,
             oracle: self.oracle.clone(),
+            way: self.way.clone(),
             on_log: self.on_log.clone(),
             without_log: self.without_log.clone(),
             untrue: RefCell::default(),
@@ -233,6 +243,7 @@ impl Scene {
     /// Knows what another scene found out: which drives are in the slots, what is wrong with them, what was read.
     pub fn adopt(&self, other: &Scene) {
         self.array.adopt(&other.array);
+        self.way.adopt(&other.way);
         self.oracle.borrow_mut().clone_from(&other.oracle.borrow());
         self.on_log.adopt(&other.on_log);
         self.without_log.borrow_mut().clone_from(&other.without_log.borrow());
@@ -348,7 +359,7 @@ impl Scene {
 
     /// Whether parity may not agree with the data after a crash.
     pub fn parity_may_lie(&self) -> bool {
-        self.setup.has_parity() && !self.covered.get()
+        self.has_parity() && !self.covered.get()
     }
 
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
@@ -357,7 +368,7 @@ impl Scene {
         let bad = self.array.unreliable();
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
         let unaccepted = bad.minus(&self.forced.get());
-        !self.setup.geometry.survives_set(&bad) || (unknown_parity && !unaccepted.is_empty())
+        !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
 
     /// The controller says that redundancy agrees with the data.
@@ -475,7 +486,7 @@ impl Scene {
         if lost.is_empty() || torn.now.is_empty() {
             return;
         }
-        let (gone, left) = torn.now.iter().partition(|sector| lost.contains(self.drive_of(**sector)));
+        let (gone, left) = torn.now.iter().partition(|sector| self.is_on(**sector, lost));
         torn.now = left;
         let gone: BTreeSet<u64> = gone;
         let mut oracle = self.oracle.borrow_mut();
@@ -496,33 +507,13 @@ impl Scene {
     /// An operator forces what redundancy says of drives that are out. What parity may not tell any more is given up: sectors of
     /// these drives, beside sectors of which it is not certain what they hold, or that parity did not follow. How many they are.
     pub fn force(&self, out: &DriveSet) -> u64 {
-        let geometry = &self.setup.geometry;
-        let sector = self.setup.sector().bytes().0;
         let mut oracle = self.oracle.borrow_mut();
         let mut uncertain = self.without_parity.borrow_mut();
         uncertain.now.extend(oracle.undecided().iter().map(|undecided| undecided.0));
-        let mut lost: BTreeSet<u64> = BTreeSet::new();
-        for uncertain in &uncertain.now {
-            let (stripe, within) = geometry.stripe_of(ByteOffset(uncertain * sector));
-            let (_, at) = geometry.strip_of(within);
-            for index in 0..geometry.data_strips() {
-                let index = layout::DataIndex(index);
-                let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
-                if out.contains(cell.drive) {
-                    lost.insert(geometry.volume_offset(stripe, index, at).0 / sector);
-                }
-            }
-        }
+        let lost: BTreeSet<u64> =
+            uncertain.now.iter().flat_map(|sector| self.beside_on(*sector, out)).collect();
         self.give_up(&mut oracle, &lost);
         lost.len() as u64
-    }
-
-    /// The drive on which a sector is.
-    fn drive_of(&self, sector: u64) -> DriveIndex {
-        let geometry = &self.setup.geometry;
-        let (stripe, within) = geometry.stripe_of(ByteOffset(sector * self.setup.sector().bytes().0));
-        let (index, _) = geometry.strip_of(within);
-        geometry.data_cell(stripe, index, layout::CopyIndex(0)).drive
     }
 
     /// Takes note of sectors that are being written, or were: whether parity covers them.
@@ -564,7 +555,7 @@ impl Scene {
         }
         self.count(|tally| tally.errors += 1);
         self.has_failed.set(true);
-        if self.setup.has_parity() {
+        if self.has_parity() {
             // A write that failed in the middle of a stripe leaves its region to be resynced.
             self.synced.set(false);
         }
@@ -575,23 +566,6 @@ impl Scene {
     pub fn wrong_data(&self, what: &str, violation: &Violation) -> Error {
         let place = self.place_of(violation.sector.0);
         Error::new(ErrorKind::WrongData, format!("{what}: {violation}\n    ({place})"))
-    }
-
-    /// Where a sector lies, for people.
-    pub fn place_of(&self, sector: u64) -> String {
-        let geometry = &self.setup.geometry;
-        let offset = units::ByteOffset(sector * self.setup.sector().bytes().0);
-        let (stripe, within) = geometry.stripe_of(offset);
-        let (index, at) = geometry.strip_of(within);
-        let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
-        format!(
-            "stripe {}, byte {} of data strip {}, on drive {} at byte {}",
-            stripe.0,
-            at.0,
-            index.0,
-            cell.drive.0,
-            cell.offset.0 + at.0
-        )
     }
 }
 

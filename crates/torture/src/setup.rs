@@ -2,9 +2,11 @@
 
 mod beside;
 mod log;
+mod migrations;
 mod reads;
 
 pub use log::LogSetup;
+pub use migrations::MigrationsSetup;
 pub use reads::ReadsSetup;
 
 use crate::options::{Lie, Logged, Options, Without};
@@ -84,6 +86,8 @@ pub struct Setup {
     pub log: Option<LogSetup>,
     /// What is kept of reads, if anything may be.
     pub reads: Option<ReadsSetup>,
+    /// Where the first volume goes, if it goes anywhere.
+    pub migrations: Option<MigrationsSetup>,
     /// What is left out.
     pub without: Without,
 }
@@ -174,6 +178,7 @@ impl Setup {
         let mut setup = Setup::of_the_first(seed, options);
         beside::draw(&mut setup, options);
         setup.log = log::draw(&setup, options);
+        setup.migrations = migrations::draw(&setup, options);
         setup
     }
 
@@ -232,6 +237,7 @@ impl Setup {
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
             log: None,
             reads: reads::draw(seed, options),
+            migrations: None,
             without: options.without.clone(),
         }
     }
@@ -268,13 +274,15 @@ impl Setup {
     }
 
     /// The nature of a drive.
-    pub fn options_of(&self, name: &str) -> Option<&DriveOptions> {
+    pub fn options_of(&self, name: &str) -> Option<DriveOptions> {
         let place = |setup: &Setup| setup.names().iter().position(|own| own == name);
         let of_volumes = std::iter::once(self).chain(&self.beside);
         let found = of_volumes.filter_map(|setup| setup.drives.get(place(setup)?)).next();
         let found =
             found.or_else(|| self.log.as_ref()?.drives.get(name.strip_prefix('l')?.parse::<usize>().ok()?));
-        found.or_else(|| self.replacements.get(name.strip_prefix('r')?.parse::<usize>().ok()?))
+        let found =
+            found.or_else(|| self.replacements.get(name.strip_prefix('r')?.parse::<usize>().ok()?)).cloned();
+        found.or_else(|| name.starts_with('m').then(|| self.added_drive()))
     }
 
     /// The volume's sector.
@@ -290,11 +298,6 @@ impl Setup {
     /// Whether what a stripe's write changes is kept in a journal first.
     pub fn has_journal(&self) -> bool {
         self.has_parity() && self.write_hole == WriteHole::Journal
-    }
-
-    /// Whether redundancy tells which drive is wrong where it does not agree.
-    pub fn tells_who_is_wrong(&self) -> bool {
-        self.geometry.parity_strips() > 1 || self.geometry.copies() > 2
     }
 
     /// Whether what is lost is computed from parity.

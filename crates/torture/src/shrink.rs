@@ -6,7 +6,7 @@
 
 use crate::campaign::{Observed, run_guarded};
 use crate::error::{Error, ErrorKind};
-use crate::options::{Log, Neighbour, Options, RequestName};
+use crate::options::{Log, Migrations, Neighbour, Options, RequestName};
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 
@@ -45,6 +45,7 @@ pub fn shrink(seed: u64, options: &Options, runs: u64) -> Option<Shrunk> {
         size = search.size();
         search.leave_out_neighbour();
         search.leave_out_log();
+        search.leave_out_migrations();
         search.leave_out_inquests();
         search.leave_out_lives();
         search.leave_out_incidents();
@@ -82,6 +83,11 @@ impl Search {
 
     fn leave_out_log(&mut self) {
         let options = Options { log: Log::Never, ..self.best.clone() };
+        self.try_with(options);
+    }
+
+    fn leave_out_migrations(&mut self) {
+        let options = Options { migrations: Migrations::Never, ..self.best.clone() };
         self.try_with(options);
     }
 

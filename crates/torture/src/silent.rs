@@ -28,9 +28,8 @@ use world_sim::{FaultKind, Rng};
 
 /// A drive changed a range of what it holds, and told nobody.
 pub(crate) fn taint(scene: &Scene, slot: DriveIndex, range: ByteRange) {
-    let setup = &scene.setup;
-    let geometry = &setup.geometry;
-    let sector = setup.sector().bytes();
+    let geometry = scene.layout();
+    let sector = scene.setup.sector().bytes();
     let (mut tainted, mut oracle) = (scene.tainted.borrow_mut(), scene.oracle.borrow_mut());
     let mut at = range.start.align_down(sector);
     while at < range.end() {
@@ -41,7 +40,7 @@ pub(crate) fn taint(scene: &Scene, slot: DriveIndex, range: ByteRange) {
                 oracle.excuse(Sector(offset.0 / sector.0));
             };
             match place.role {
-                Role::Data { index, .. } if !setup.has_parity() => excuse(index),
+                Role::Data { index, .. } if !scene.has_parity() => excuse(index),
                 _ => (0..geometry.data_strips()).for_each(|index| excuse(DataIndex(index))),
             }
         }
@@ -83,7 +82,9 @@ impl Run {
         let setup = self.scene.setup.clone();
         // A check passes over regions that nobody wrote: in large volumes there are some.
         let is_well = self.scene.array.out.get().is_empty() && !self.scene.has_lost_blocks.get();
-        if !setup.silent_in_the_end || !is_well || setup.zones.len() > 1 {
+        let has_stripe = setup.geometry.capacity() >= self.scene.layout().stripe_bytes();
+        let is_redundant = self.scene.is_redundant();
+        if !setup.silent_in_the_end || !is_redundant || !is_well || !has_stripe || setup.zones.len() > 1 {
             return Ok(());
         }
         self.scene.tell(|| "drives are to change what they hold".to_owned());
@@ -121,7 +122,7 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
     life::look_at_zones(&scene, &volume).await?;
     judge_check(&host, &wrong, Startable::Check).await?;
     judge_check(&host, &wrong, Startable::Repair).await?;
-    if scene.setup.tells_who_is_wrong() && wrong.values().all(|drives| drives.count().0 == 1) {
+    if scene.tells_who_is_wrong() && wrong.values().all(|drives| drives.count().0 == 1) {
         // What can be told is given back: nothing is excused any more.
         *scene.oracle.borrow_mut() = before;
     }
@@ -146,8 +147,10 @@ async fn write_through(scene: &Scene, host: &Host) -> Result<()> {
 
 /// Writes a stripe, and lets a drive change, lose or misdirect some of it.
 async fn lay(scene: &Scene, volume: &Rc<Volume>, rng: &mut Rng) -> Result<()> {
-    let geometry = &scene.setup.geometry;
-    let stripe = StripeIndex(rng.below(geometry.stripes().0));
+    let geometry = scene.layout();
+    // After a migration there may be more than what is looked at.
+    let stripes = scene.setup.geometry.capacity().0 / geometry.stripe_bytes().0;
+    let stripe = StripeIndex(rng.below(stripes.clamp(1, geometry.stripes().0)));
     write(scene, volume, stripe).await?;
     let map = geometry.stripe_map(stripe);
     let copies = || (0..geometry.copies()).map(CopyIndex);
@@ -158,7 +161,7 @@ async fn lay(scene: &Scene, volume: &Rc<Volume>, rng: &mut Rng) -> Result<()> {
     let cell = cells[rng.below(cells.len() as u64) as usize];
     let drive = scene.array.drives.borrow()[cell.drive.as_usize()].clone();
     let sector = scene.setup.sector().bytes().0;
-    let sectors = scene.setup.strip.bytes().0 / sector;
+    let sectors = geometry.strip().bytes().0 / sector;
     let first = rng.below(sectors);
     let count = rng.between(1, (sectors - first).min(4));
     let range = ByteRange::new(cell.offset + ByteCount(first * sector), ByteCount(count * sector));
@@ -183,7 +186,7 @@ async fn lay(scene: &Scene, volume: &Rc<Volume>, rng: &mut Rng) -> Result<()> {
 /// Writes a whole stripe: nothing is read for it, so that what is wrong there is so no more, and goes nowhere.
 async fn write(scene: &Scene, volume: &Rc<Volume>, stripe: StripeIndex) -> Result<()> {
     let sector = scene.setup.sector().bytes().0;
-    let range = scene.setup.geometry.stripe_range(stripe);
+    let range = scene.layout().stripe_range(stripe);
     let (first, count) = (Sector(range.start.0 / sector), range.len.0 / sector);
     let issued = scene.oracle.borrow_mut().write(first, count);
     let _payload = volume.shard().reserve_payload(range.len).await;
@@ -202,15 +205,14 @@ async fn write(scene: &Scene, volume: &Rc<Volume>, stripe: StripeIndex) -> Resul
 /// Where drives read as something else than they should: the stripe, the drive, the range on it. Room for what other
 /// drives lose holds nothing that could be wrong.
 fn places(scene: &Scene) -> Vec<(u64, DriveIndex, ByteRange)> {
-    let setup = &scene.setup;
-    let sector = setup.sector().bytes();
+    let (geometry, sector) = (scene.layout(), scene.setup.sector().bytes());
     let mut places = Vec::new();
     for (index, drive) in scene.array.drives.borrow().iter().enumerate() {
         let slot = DriveIndex(index as u16);
         for (range, _) in drive.faults().into_iter().filter(|(_, kind)| *kind == FaultKind::Silent) {
             let mut at = range.start;
             while at < range.end() {
-                match setup.geometry.locate(slot, at) {
+                match geometry.locate(slot, at) {
                     Some(place) if place.role != Role::Spare => {
                         places.push((place.stripe.0, slot, ByteRange::new(at, sector)));
                     }
@@ -226,7 +228,7 @@ fn places(scene: &Scene) -> Vec<(u64, DriveIndex, ByteRange)> {
 /// Which drives are wrong in which stripes. Where a drive is wrong in two strips of the same columns, nothing tells who is: then
 /// all may be.
 fn wrong(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong {
-    let geometry = &scene.setup.geometry;
+    let geometry = scene.layout();
     let (mut wrong, mut columns) = (Wrong::new(), BTreeSet::new());
     for (stripe, drive, range) in places {
         let drives = wrong.entry(*stripe).or_default();
@@ -242,7 +244,7 @@ fn wrong(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong {
 /// Excuses just the sectors that are wrong; where several drives are wrong in one stripe, it cannot be told what a repair
 /// makes of it.
 fn excuse_places(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)], wrong: &Wrong) {
-    let geometry = &scene.setup.geometry;
+    let geometry = scene.layout();
     let sector = scene.setup.sector().bytes().0;
     let mut oracle = scene.oracle.borrow_mut();
     for (stripe, slot, range) in places {
@@ -270,12 +272,12 @@ async fn judge_check(host: &Host, wrong: &Wrong, what: Startable) -> Result<()> 
     let story =
         || format!("{what:?} found {found} stripes and blames {:?}; wrong are {wrong:?}", task.blamed);
     // The engine checks mirrors in larger pieces than strips: there, several count as one.
-    let in_pieces = scene.setup.level == Level::Raid1 && found > 0 && found <= expected;
+    let in_pieces = scene.layout().level() == Level::Raid1 && found > 0 && found <= expected;
     if found != expected && !in_pieces {
         return Error::wrong_state(story());
     }
-    if scene.setup.tells_who_is_wrong() {
-        for slot in scene.setup.geometry.drives().indexes() {
+    if scene.tells_who_is_wrong() {
+        for slot in scene.layout().drives().indexes() {
             let alone =
                 wrong.values().filter(|drives| drives.contains(slot) && drives.count().0 == 1).count();
             let least = if in_pieces { alone.min(1) } else { alone } as u64;

@@ -127,8 +127,9 @@ fn place(volumes: &[Rc<Scene>], drive: &str, range: ByteRange) -> String {
 
 fn located(volume: &Scene, drive: &str, at: ByteOffset) -> Option<String> {
     let (setup, slot) = (&volume.setup, volume.array.slot_of(drive)?);
-    let within = at.0.checked_sub(setup.start.0).filter(|at| *at < setup.geometry.member_size().0)?;
-    let at = setup.geometry.locate(slot, ByteOffset(within))?;
+    let layout = volume.layout();
+    let within = at.0.checked_sub(setup.start.0).filter(|at| *at < layout.member_size().0)?;
+    let at = layout.locate(slot, ByteOffset(within))?;
     let role = match at.role {
         Role::Data { index, copy } if copy.0 == 0 => format!("data {}", index.0),
         Role::Data { index, copy } => format!("copy {} of data {}", copy.0, index.0),

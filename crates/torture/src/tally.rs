@@ -234,6 +234,10 @@ pub struct Tally {
     pub logged: u64,
     /// How often an operator changed what is kept of reads.
     pub read_modes: u64,
+    /// How often an operator began to move the volume to another layout.
+    pub moves: u64,
+    /// How often it came to another layout.
+    pub moved: u64,
     /// Requests to the volume.
     pub ops: u64,
     /// Of those, how many failed, as they might.
@@ -270,6 +274,8 @@ impl Tally {
         self.write_modes += other.write_modes;
         self.logged += other.logged;
         self.read_modes += other.read_modes;
+        self.moves += other.moves;
+        self.moved += other.moved;
         self.ops += other.ops;
         self.errors += other.errors;
         self.recoveries += other.recoveries;

@@ -2,7 +2,8 @@
 
 use layout::Level;
 use torture::{
-    Deed, ErrorKind, Lie, Log, Logged, Neighbour, Options, Reads, Setup, Summary, Times, run_all, shrink,
+    Deed, ErrorKind, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, Setup, Summary, Times, run_all,
+    shrink,
 };
 
 /// The machine has two processors at least; a third thread would only make the others wait.
@@ -117,10 +118,11 @@ const KEPT: [(u64, &str); 17] = [
 #[test]
 fn seeds_that_failed_beside_a_neighbour_or_with_a_log_pass() {
     for seed in [629, 1227, 1352, 2410, 2656, 2835, 2961, 3574, 3944, 4076, 4499, 4855, 6709] {
-        assert_fine(&run_all(seed..seed + 1, &Options::default(), Times::Once, 1, |_, _| true));
+        let options = Options { migrations: Migrations::Never, ..Options::default() };
+        assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
     // A drive that hung while its volume was deleted brought it back (controller/tests/missing.rs).
-    let options = Options { write_back: true, ..Options::default() };
+    let options = Options { write_back: true, migrations: Migrations::Never, ..Options::default() };
     assert_fine(&run_all(904..905, &options, Times::Once, 1, |_, _| true));
 }
 
@@ -137,7 +139,8 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
     assert!(beside.volumes >= 12 && beside.write_modes >= 5, "{beside:?}");
     let (never, always) = (Neighbour::Never, Neighbour::Always);
     for (seed, neighbour) in [(51, never), (91, never), (195, never), (161, always)] {
-        let options = Options { neighbour, log: Log::Never, ..options.clone() };
+        let migrations = Migrations::Never;
+        let options = Options { neighbour, log: Log::Never, migrations, ..options.clone() };
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
 }
@@ -168,8 +171,13 @@ fn what_a_log_was_said_to_have_outlasts_a_power_cut() {
 /// 80384 and 81441: zeroes that were written while every write is logged were answered from the caches of drives (engine/tests/data_log.rs).
 #[test]
 fn seeds_that_failed_with_a_cache_pass() {
-    let options =
-        Options { write_back: true, logged: Logged::Never, reads: Reads::Never, ..Options::default() };
+    let options = Options {
+        write_back: true,
+        logged: Logged::Never,
+        reads: Reads::Never,
+        migrations: Migrations::Never,
+        ..Options::default()
+    };
     for seed in [20041, 20761, 20773, 20908, 21829, 22449, 23916, 27206, 61258] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
@@ -204,6 +212,38 @@ fn what_a_seed_draws_of_volumes_is_the_same_with_a_log() {
     assert!((with_parity / 6..with_parity / 3).contains(&count), "{count} of {with_parity} seeds have a log");
 }
 
+/// Seeds that were kept say the same with and without migrations.
+#[test]
+fn what_a_seed_draws_of_volumes_is_the_same_with_migrations() {
+    let drawn = |seed, migrations| Setup::draw(seed, &Options { migrations, ..Options::default() });
+    let (mut drawn_ways, mut all_ways) = (0, 0);
+    for seed in 0..300 {
+        let without = drawn(seed, Migrations::Never);
+        assert!(without.migrations.is_none());
+        let seldom = drawn(seed, Migrations::Drawn);
+        let mut with = drawn(seed, Migrations::Always);
+        assert!(seldom.migrations.is_none() || with.migrations.is_some());
+        drawn_ways += usize::from(seldom.migrations.is_some());
+        all_ways += usize::from(with.migrations.take().is_some());
+        assert_eq!(format!("{with:?}"), format!("{without:?}"));
+    }
+    assert!(
+        all_ways > 90 && (all_ways / 6..all_ways / 3).contains(&drawn_ways),
+        "{drawn_ways} of {all_ways}"
+    );
+}
+
+/// Volumes go to other layouts beside all else that happens.
+#[test]
+fn a_volume_that_goes_to_another_layout_loses_nothing() {
+    let levels = vec![Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6];
+    let options = Options { migrations: Migrations::Always, levels, ..Options::default() };
+    let summary = run_all(0..12, &options, Times::Once, THREADS, |_, _| true);
+    assert_fine(&summary);
+    let (moves, moved) = (summary.tally.moves, summary.tally.moved);
+    assert!(moves >= 10 && moved >= 10, "{moves} begun, {moved} done");
+}
+
 /// Journals lie on log devices that come, go, fail and are missing. Among them are seeds that failed once: 8 and 13, where a volume that
 /// lacked its log and a drive could never be started again; 31, where a volume said why another one was not started; and, with a
 /// cache, 122, where one waited for its log that had been stopped in order (all in controller/tests/log_devices.rs).
@@ -218,19 +258,21 @@ fn a_log_loses_nothing_but_what_it_may() {
         assert!(tally.of(deed) >= 2, "{} happened {} times", deed.name(), tally.of(deed));
     }
     for (seed, write_back) in [(8, false), (13, false), (31, false), (122, true)] {
-        let options = Options { log: Log::Always, write_back, ..Options::default() };
+        let migrations = Migrations::Never;
+        let options = Options { log: Log::Always, write_back, migrations, ..Options::default() };
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
 }
 
 #[test]
 fn seeds_that_failed_once_do_not_any_more() {
-    let alone = Options { neighbour: Neighbour::Never, log: Log::Never, ..Options::default() };
+    let (neighbour, log, migrations) = (Neighbour::Never, Log::Never, Migrations::Never);
+    let alone = Options { neighbour, log, migrations, ..Options::default() };
     for (seed, story) in KEPT {
         let summary = run_all(seed..seed + 1, &alone, Times::Once, 1, |_, _| true);
         if let Some(failed) = summary.failed.first() {
             panic!(
-                "{}\nonce it was that {story}\nreplay it: torture --seed {seed} --neighbour never --log never --trace",
+                "{}\nonce it was that {story}\nreplay it: torture --seed {seed} --neighbour never --log never --migrations never --trace",
                 failed.error
             );
         }

@@ -199,7 +199,7 @@ impl Array {
     /// Nobody knows any more what a crash interrupted of a volume; that is recorded with the next change.
     pub(super) fn forget_journal(&self, volume: &Volume) {
         let mut label = self.label.borrow_mut();
-        if let Some(label) = label.volume_mut(volume.uuid) {
+        if let Some(label) = label.volume_mut(volume.uuid()) {
             if let Some(journal) = &mut label.journal {
                 (journal.id, journal.tells_all, journal.log) = (None, false, None);
             }
@@ -211,9 +211,9 @@ impl Array {
     fn set_volumes(&self, label: &Label, now_unix_s: u64) -> Option<()> {
         let mut volumes = Vec::new();
         for of in &label.volume {
-            let existing = self.volumes.borrow().iter().find(|volume| volume.uuid == of.uuid).cloned();
-            volumes.push(match existing {
+            volumes.push(match self.meant_by(of) {
                 Some(volume) => {
+                    volume.becomes(of.uuid);
                     volume.set_label(of.clone());
                     volume
                 }
@@ -252,7 +252,7 @@ impl Array {
     }
 
     pub(crate) fn volume(&self, uuid: Uuid) -> Option<Rc<Volume>> {
-        self.volumes.borrow().iter().find(|volume| volume.uuid == uuid).cloned()
+        self.volumes.borrow().iter().find(|volume| volume.uuid() == uuid).cloned()
     }
 
     /// The volume that a region belongs to.

@@ -217,7 +217,7 @@ impl Arrays {
     ) -> Result<(CacheTerms, FoundOnLog)> {
         let label = volume.label();
         // What is to become zeroes has nothing that counts: it must not come over them.
-        let is_hidden = (self.hides)(volume.uuid);
+        let is_hidden = (self.hides)(volume.uuid());
         let is_named = self.check_named(volume, &label)? && !is_hidden;
         if !is_named {
             self.forget_older_lives(volume).await?;
@@ -240,7 +240,7 @@ impl Arrays {
         };
         let (place, found) = match &*self.memory.borrow() {
             Memory::Open(open) => {
-                let place = open.place_of(volume.uuid);
+                let place = open.place_of(volume.uuid());
                 (place, place.and_then(|place| open.found.get(&place).cloned()).unwrap_or_default())
             }
             Memory::None | Memory::Unusable(_) => (None, Arc::default()),
@@ -285,7 +285,7 @@ impl Arrays {
     pub(super) async fn forget_older_lives(&self, volume: &Volume) -> Result<()> {
         let (place, found, words) = match &mut *self.memory.borrow_mut() {
             Memory::Open(open) => {
-                let Some(place) = open.place_of(volume.uuid) else { return Ok(()) };
+                let Some(place) = open.place_of(volume.uuid()) else { return Ok(()) };
                 (place, open.found.remove(&place), open.words.clone())
             }
             Memory::None | Memory::Unusable(_) => return Ok(()),
@@ -302,7 +302,7 @@ impl Arrays {
         let told = self.tell_shards(|done| ShardMessage::DiscardCells(place, done)).await;
         told.map_err(|why| Error::new(ErrorKind::Failed, why))?;
         if let Memory::Open(open) = &mut *self.memory.borrow_mut() {
-            open.free_place(volume.uuid);
+            open.free_place(volume.uuid());
         }
         Ok(())
     }
@@ -321,7 +321,7 @@ impl Arrays {
         }
         self.want_memory().await?;
         let place = match &mut *self.memory.borrow_mut() {
-            Memory::Open(open) => open.give_place(volume.uuid),
+            Memory::Open(open) => open.give_place(volume.uuid()),
             Memory::None | Memory::Unusable(_) => None,
         };
         let place = place.ok_or_else(|| format!("the cache has no more than {VOLUMES} volumes"))?;
@@ -351,7 +351,7 @@ impl Arrays {
     /// The shards have a volume, and what was found of it. What it is answered from no more is destaged.
     pub(super) fn cache_taken_up(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         if let Memory::Open(open) = &mut *self.memory.borrow_mut()
-            && let Some(place) = open.place_of(volume.uuid)
+            && let Some(place) = open.place_of(volume.uuid())
         {
             open.found.remove(&place);
         }
@@ -480,7 +480,7 @@ impl Arrays {
         };
         while is_wanted() {
             let place = match &*self.memory.borrow() {
-                Memory::Open(open) => open.place_of(volume.uuid),
+                Memory::Open(open) => open.place_of(volume.uuid()),
                 Memory::None | Memory::Unusable(_) => None,
             };
             let Some(place) = place else { break };
@@ -523,7 +523,7 @@ impl Arrays {
             self.relabel(array, volume, |label| label.kept = None).await?;
         }
         if let Memory::Open(open) = &mut *self.memory.borrow_mut() {
-            open.free_place(volume.uuid);
+            open.free_place(volume.uuid());
         }
         Ok(())
     }
@@ -590,7 +590,7 @@ impl Arrays {
     pub(crate) fn found_bytes(&self, volume: &Volume) -> ByteCount {
         match &*self.memory.borrow() {
             Memory::Open(open) => {
-                let found = open.place_of(volume.uuid).and_then(|place| open.found.get(&place));
+                let found = open.place_of(volume.uuid()).and_then(|place| open.found.get(&place));
                 let cells = found.iter().flat_map(|found| found.iter());
                 ByteCount(cells.map(|cell| u64::from(cell.descriptor.bytes.len)).sum())
             }

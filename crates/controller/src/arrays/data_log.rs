@@ -205,7 +205,7 @@ impl Arrays {
             return;
         }
         let (Some(on), Some(place)) =
-            (label.journal.and_then(|journal| journal.log), self.log_place_of(volume.uuid))
+            (label.journal.and_then(|journal| journal.log), self.log_place_of(volume.uuid()))
         else {
             return;
         };

@@ -28,8 +28,9 @@ impl Arrays {
         let (array, volume) = self.find_volume(name)?;
         let name = volume.name();
         let _starting = array.starting_turn().await;
-        let (is_cached, lacks_log) =
-            (volume.label().kept.is_some(), self.check_log_is_here(&array, &volume).is_err());
+        let mut lacking = array.with_parts(&volume);
+        lacking.retain(|volume| self.check_log_is_here(&array, volume).is_err());
+        let (is_cached, lacks_log) = (volume.label().kept.is_some(), !lacking.is_empty());
         let is_promised = volume.label().data_log.is_some() && !volume.has_data_log.get();
         if !is_cached && !lacks_log && !is_promised {
             let sentence =
@@ -50,7 +51,7 @@ impl Arrays {
             self.relabel(&array, &volume, |label| label.data_log = None).await?;
         }
         if lacks_log {
-            notes.push(self.discard_records(&array, &volume).await?);
+            notes.push(self.discard_records(&array, &name, &lacking).await?);
         }
         match was_served {
             true => self.attach(&array, &volume).await?,
@@ -66,9 +67,11 @@ impl Arrays {
         array: Rc<Array>,
         volume: Rc<Volume>,
     ) -> (Rc<Array>, Rc<Volume>, Vec<String>) {
-        volume.given_up_log.set(volume.label().journal.and_then(|journal| journal.id));
-        volume.given_up_data_log.set(volume.label().data_log.map(|log| log.id));
-        array.forget_journal(&volume);
+        for volume in array.with_parts(&volume) {
+            volume.given_up_log.set(volume.label().journal.and_then(|journal| journal.id));
+            volume.given_up_data_log.set(volume.label().data_log.map(|log| log.id));
+            array.forget_journal(&volume);
+        }
         let name = volume.name();
         let notes = vec![
             self.report_discarded_records(&name),
@@ -102,15 +105,22 @@ impl Arrays {
         Ok(text)
     }
 
-    async fn discard_records(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) -> Result<String> {
-        let name = volume.name();
+    /// `lacking`: a volume whose records are not here, and those of its parts whose are not.
+    async fn discard_records(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        name: &str,
+        lacking: &[Rc<Volume>],
+    ) -> Result<String> {
         let gone = |label: &mut VolumeLabel| {
             if let Some(journal) = &mut label.journal {
                 (journal.id, journal.tells_all, journal.log) = (None, false, None);
             }
         };
-        self.relabel(array, volume, gone).await?;
-        Ok(self.report_discarded_records(&name))
+        for volume in lacking {
+            self.relabel(array, volume, gone).await?;
+        }
+        Ok(self.report_discarded_records(name))
     }
 
     fn report_discarded_records(&self, name: &str) -> String {

@@ -125,7 +125,7 @@ pub(crate) fn drive_caches(array: &Array, volume: &Volume) -> DriveCaches {
         _ => Some(format!("{} {}", drive.name, without(drive))),
     });
     let why = why.unwrap_or_else(|| "they are told when they are there".to_owned());
-    let for_whom = match whose.filter(|other| other.uuid != volume.uuid) {
+    let for_whom = match whose.filter(|other| other.uuid() != volume.uuid()) {
         Some(other) => format!(", for '{}' on the same drives", other.name()),
         None => String::new(),
     };

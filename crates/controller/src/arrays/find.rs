@@ -74,7 +74,7 @@ impl Arrays {
         match named[..] {
             [(array, volume)] => Ok((array.clone(), volume.clone())),
             [] => {
-                let by_uuid = all.iter().find(|(_, volume)| volume.uuid.to_string() == text).cloned();
+                let by_uuid = all.iter().find(|(_, volume)| volume.uuid().to_string() == text).cloned();
                 by_uuid.ok_or_else(|| {
                     Error::new(
                         ErrorKind::NotFound,
@@ -83,7 +83,7 @@ impl Arrays {
                 })
             }
             _ => {
-                let uuids: Vec<String> = named.iter().map(|(_, volume)| volume.uuid.to_string()).collect();
+                let uuids: Vec<String> = named.iter().map(|(_, volume)| volume.uuid().to_string()).collect();
                 Err(Error::new(
                     ErrorKind::NameTaken,
                     format!("several volumes are named '{text}'; give the UUID of one: {}", uuids.join(", ")),

@@ -25,11 +25,6 @@ impl Arrays {
         all.flat_map(|id| self.hosts.of(id.0.into())).collect()
     }
 
-    /// Whether hosts are connected to a volume since before it came to the layout that it has.
-    pub(crate) fn has_former_hosts(&self, volume: &Volume) -> bool {
-        volume.former().into_iter().any(|id| !self.hosts.of(id.0.into()).is_empty())
-    }
-
     /// How many hosts are connected.
     pub(crate) fn host_count(&self) -> usize {
         self.hosts.count()

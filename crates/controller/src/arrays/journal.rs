@@ -242,7 +242,8 @@ impl Arrays {
     ) {
         for volume in volumes {
             let was_covered = volume.is_covered();
-            let Some(journal) = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut()) else {
+            let Some(journal) = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut())
+            else {
                 continue;
             };
             let id = self.new_uuid();
@@ -300,7 +301,7 @@ impl Arrays {
         let agrees = !array.is_unsynced(volume) && volume.is_served() && is_kept;
         if agrees && array.is_running() && !volume.is_covered() {
             let mut next = array.label();
-            let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+            let label = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut());
             let Some(journal) = label else { return };
             journal.tells_all = true;
             self.commit(array, next, Vec::new()).await;

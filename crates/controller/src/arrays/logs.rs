@@ -162,7 +162,7 @@ impl Arrays {
         let devices: Vec<Uuid> = label.devices.iter().map(|device| device.uuid).collect();
         let volumes: Vec<Rc<Volume>> = self.all().iter().flat_map(|array| array.volumes()).collect();
         label.place.iter().any(|place| {
-            let volume = volumes.iter().find(|volume| volume.uuid == place.volume);
+            let volume = volumes.iter().find(|volume| volume.uuid() == place.volume);
             volume.is_none_or(|volume| volume.is_on_log(&devices))
         })
     }

@@ -62,9 +62,9 @@ impl Arrays {
         let newest = |drive: &Rc<Drive>| drive.log_label();
         let label = devices.iter().filter_map(newest).max_by_key(|label| label.generation)?;
         let len = room_of(&devices)?;
-        let (label, place) = match label.place.iter().find(|place| place.volume == volume.uuid).cloned() {
+        let (label, place) = match label.place.iter().find(|place| place.volume == volume.uuid()).cloned() {
             Some(place) => (label, place),
-            None => with_place(label, volume, self.taken_of_log(&devices), len)?,
+            None => with_place(label, self.owner_place(volume), self.taken_of_log(&devices), len)?,
         };
         let label = LogLabel { generation: label.generation + 1, ..label };
         let mut served = Vec::new();
@@ -88,6 +88,20 @@ impl Arrays {
         Some(LogPlaced { on: Some(on), devices: served })
     }
 
+    /// A part of a volume on its way has no name that people know: to them it is that volume.
+    fn name_for_people(&self, volume: &Volume) -> String {
+        let part = volume.label().part;
+        let arrays = self.all();
+        let owner = part.and_then(|part| arrays.iter().find_map(|array| array.volume(part.of)));
+        owner.map_or_else(|| volume.name(), |owner| owner.name())
+    }
+
+    /// What a log device is to say of a volume's place.
+    fn owner_place(&self, volume: &Volume) -> LogPlace {
+        let name = self.name_for_people(volume);
+        LogPlace { volume: volume.uuid(), name, start_bytes: 0, len_bytes: 0 }
+    }
+
     /// What may lie on any of a log's devices. One that was away does not know what came to the other one meanwhile, and the labels
     /// of volumes know what neither does.
     fn taken_of_log(&self, devices: &[Rc<Drive>]) -> Vec<Range<u64>> {
@@ -109,14 +123,29 @@ impl Arrays {
 
     /// A volume has no records on a log any more, and its label says so: its place is free.
     pub(crate) async fn free_on_log(&self, volume: Uuid) {
+        self.change_places(volume, |places| places.retain(|place| place.volume != volume)).await;
+    }
+
+    /// A part of a volume on its way has become that volume: so has its place. What the volume had by the layout that it left is free.
+    pub(super) async fn pass_on_log(&self, part: Uuid, volume: Uuid) {
+        self.free_on_log(volume).await;
+        let is_its = |place: &&mut LogPlace| place.volume == part;
+        self.change_places(part, |places| {
+            places.iter_mut().filter(is_its).for_each(|place| place.volume = volume)
+        })
+        .await;
+    }
+
+    /// Changes what the log devices say of the places on them, where they name a volume.
+    async fn change_places(&self, volume: Uuid, change: impl Fn(&mut Vec<LogPlace>)) {
         let _turn = self.logs.turn.take(1).await;
         for drive in self.all_log_devices() {
-            let Some(label) = drive.log_label() else { continue };
+            let Some(mut label) = drive.log_label() else { continue };
             if label.place.iter().all(|place| place.volume != volume) {
                 continue;
             }
-            let place = label.place.iter().filter(|place| place.volume != volume).cloned().collect();
-            let label = LogLabel { generation: label.generation + 1, place, ..label };
+            change(&mut label.place);
+            label.generation += 1;
             let device = label.device;
             if let Err(error) = self.inventory.write_log_label(&drive, label).await {
                 self.log_device_is_out(device, &error.message);
@@ -224,7 +253,7 @@ impl Arrays {
             (_, Some(devices)) => ("what its hosts had flushed last", devices),
             _ => return Ok(()),
         };
-        let name = volume.name();
+        let name = self.name_for_people(volume);
         let names: Vec<String> = devices.iter().map(Uuid::to_string).collect();
         let sentence = format!(
             "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes'",
@@ -271,7 +300,7 @@ impl Arrays {
         let Some(served) = volume.id().filter(|_| volume.is_on_log(&[device])) else { return Ok(()) };
         let before = volume.label();
         let mut next = array.label();
-        let Some(label) = next.volume_mut(volume.uuid) else { return Ok(()) };
+        let Some(label) = next.volume_mut(volume.uuid()) else { return Ok(()) };
         let another = without_device(label, device).then(|| self.new_uuid());
         if let (Some(id), Some(journal)) = (another, &mut label.journal) {
             journal.id = Some(id);
@@ -355,7 +384,7 @@ fn room_of(devices: &[Rc<Drive>]) -> Option<(u64, u64)> {
 /// A log's label with a place for one more volume, beside what is taken. `None`: there is no room.
 fn with_place(
     mut label: LogLabel,
-    volume: &Volume,
+    of: LogPlace,
     mut taken: Vec<Range<u64>>,
     (start, end): (u64, u64),
 ) -> Option<(LogLabel, LogPlace)> {
@@ -364,8 +393,7 @@ fn with_place(
     let gap = extents::longest(&extents::gaps(taken, end))?;
     let fair = ByteCount(end.saturating_sub(start) / VOLUMES).align_down(SHORTEST);
     let len = fair.max(SHORTEST).min(LONGEST).min(ByteCount(gap.end - gap.start).align_down(SHORTEST));
-    let place =
-        LogPlace { volume: volume.uuid, name: volume.name(), start_bytes: gap.start, len_bytes: len.0 };
+    let place = LogPlace { start_bytes: gap.start, len_bytes: len.0, ..of };
     (!len.is_zero()).then(|| {
         label.place.push(place.clone());
         (label, place)

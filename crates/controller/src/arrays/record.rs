@@ -127,7 +127,7 @@ impl Arrays {
         for volume in array.volumes() {
             if array.can_spare(&volume, &out) {
                 goes_on = true;
-            } else if let Some(label) = next.volume_mut(volume.uuid) {
+            } else if let Some(label) = next.volume_mut(volume.uuid()) {
                 let more = gone.iter().map(|drive| drive.0).filter(|slot| !label.lost.contains(slot));
                 let more: Vec<u16> = more.collect();
                 label.lost.extend(more);
@@ -139,7 +139,7 @@ impl Arrays {
 
     fn committed(self: &Rc<Self>, array: &Rc<Array>, label: Label, failing: &[Failing]) {
         let before: Vec<(ondisk::Uuid, bool)> =
-            array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
+            array.volumes().iter().map(|volume| (volume.uuid(), volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
         failing.iter().for_each(|failing| self.report_out(array, failing));
         self.remember_failed(array);

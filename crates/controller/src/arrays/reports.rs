@@ -113,19 +113,19 @@ impl Arrays {
     ) {
         let Report { from, number, kind, volume: id } = report;
         let record = |slot: DriveIndex, what| {
-            let (volume, slot) = (volume.uuid, slot.as_usize());
+            let (volume, slot) = (volume.uuid(), slot.as_usize());
             let answer = Some((from, number));
             array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what });
         };
         match kind {
             ReportKind::DriveFailed { drive, error, operation } => {
-                let (volume, what) = (volume.uuid, format!("{operation}: {error}"));
+                let (volume, what) = (volume.uuid(), format!("{operation}: {error}"));
                 let error = error.kind;
                 let report = crate::arrays::array::FailureReport { from, number, volume, drive, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
             ReportKind::MarkDirty(regions) => {
-                let (volume, regions) = (volume.uuid, volume.array_regions(&regions));
+                let (volume, regions) = (volume.uuid(), volume.array_regions(&regions));
                 array.work.marks.borrow_mut().push(crate::arrays::array::MarkReport {
                     from,
                     number,
@@ -294,7 +294,7 @@ impl Arrays {
             let member = &before.member[*slot];
             let note = |change| {
                 let to_array = |regions: &RegionSet| volume.array_regions(regions);
-                note_change(&mut next, volume.uuid, to_array, &change)
+                note_change(&mut next, volume.uuid(), to_array, &change)
             };
             let fits = match what {
                 // One that went out since has missed what was written since, and its label says where.
@@ -311,7 +311,7 @@ impl Arrays {
                 What::Moved(..) | What::Punctured(..) => report.change().is_some_and(note),
                 What::ReplacementFailed(_) => member.replacement.is_none(),
                 What::Uncovered => {
-                    let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+                    let label = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut());
                     label.into_iter().for_each(|journal| journal.tells_all = false);
                     true
                 }

@@ -15,7 +15,7 @@
 //! 1. What follows what was moved is filled with zeroes, up to the end of its region: redundancy of a region is trusted as a whole. All is,
 //!    while a drive is missing. Regions beyond are marked in the map, since what the drives hold there agrees with nothing. Killed here:
 //!    once more, and more is resynced than has to be.
-//! 2. The next label names one volume, by the new layout. Killed here: it is so.
+//! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on. Killed here: it is so.
 //! 3. The shards pass hosts on to it.
 //!
 //! While nothing has moved, all of it can be taken back: a label without the parts and without the new drives.
@@ -24,7 +24,6 @@ use crate::arrays::Arrays;
 use crate::arrays::array::{Array, SlotContent, runs, set_of};
 use crate::arrays::serve::volume_state;
 use crate::arrays::shards::answers;
-use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
@@ -32,7 +31,7 @@ use engine::{
     Change, CopyWay, Moved, RegionIndex, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step,
 };
 use env::mailbox;
-use ondisk::{Label, Role, Uuid};
+use ondisk::{Label, Role, Uuid, VolumeLabel};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset};
 
@@ -41,6 +40,17 @@ pub(super) const MOVES: &str = "it is on its way to another layout";
 
 /// What of each drive is moved at a time at most: hosts wait for it.
 const MOST: ByteCount = ByteCount(8 << 20);
+
+/// What is filled at a time in the end: a stop and a pause wait for it.
+const FILLED: ByteCount = ByteCount(16 << 20);
+
+/// In how many windows a volume is moved at least, where its rows allow it: hosts are never to wait for all of it.
+const LEAST_WINDOWS: u64 = 32;
+
+/// What of each drive is saved or moved at a time, of a volume that takes so much of each: `most`, or less of a small one.
+pub(crate) fn at_a_time(member: ByteCount, most: ByteCount) -> ByteCount {
+    most.min(ByteCount(member.0 / LEAST_WINDOWS))
+}
 
 fn failed(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::Failed, sentence)
@@ -57,18 +67,36 @@ impl Array {
         self.volumes().into_iter().find(|volume| volume.is_on_its_way())
     }
 
+    /// The volume that a label speaks of, if there is one: a volume that has come to another layout is what was its part until then.
+    pub(super) fn meant_by(&self, of: &VolumeLabel) -> Option<Rc<Volume>> {
+        let volumes = self.volumes();
+        let has_come = |volume: &&Rc<Volume>| {
+            let label = volume.label();
+            let is_part = label.part.as_ref().is_some_and(|part| part.of == of.uuid && !part.saves);
+            is_part && of.part.is_none() && label.first_region == of.first_region
+        };
+        let by_uuid = || volumes.iter().find(|volume| volume.uuid() == of.uuid);
+        volumes.iter().find(has_come).or_else(by_uuid).cloned()
+    }
+
     /// The volumes that stand and fall with one: those of a volume on its way, that one first; none of any other.
     pub(crate) fn together_with(&self, volume: &Volume) -> Vec<Rc<Volume>> {
         let label = volume.label();
-        let owner = label.part.as_ref().map_or(volume.uuid, |part| part.of);
+        let owner = label.part.as_ref().map_or(volume.uuid(), |part| part.of);
         let all = self.volumes();
-        match all.iter().find(|other| other.uuid == owner && other.is_on_its_way()) {
+        match all.iter().find(|other| other.uuid() == owner && other.is_on_its_way()) {
             Some(first) => {
                 let is_part = |other: &&Rc<Volume>| other.label().part.is_some_and(|part| part.of == owner);
                 std::iter::once(first).chain(all.iter().filter(is_part)).cloned().collect()
             }
             None => Vec::new(),
         }
+    }
+
+    /// A volume that people know of, and its parts, if it is on its way: what is decided of a start is decided of all of them.
+    pub(crate) fn with_parts(&self, volume: &Rc<Volume>) -> Vec<Rc<Volume>> {
+        let together = self.together_with(volume);
+        if together.is_empty() { vec![volume.clone()] } else { together }
     }
 
     /// Which stripes of a volume are in use, if it is on its way or a part of one that is.
@@ -113,7 +141,22 @@ pub(crate) fn reshape_between(
     save: ByteCount,
 ) -> std::result::Result<Reshape, String> {
     let (from, to) = (engine::served(&volume.geometry), engine::served(to));
-    Reshape::new(from, to, ByteCount(volume.label().capacity_bytes), save, MOST)
+    let most = at_a_time(from.member_size(), MOST);
+    Reshape::new(from, to, ByteCount(volume.label().capacity_bytes), save, most)
+}
+
+/// What has to be filled when all is moved: what follows it in the same region, whose redundancy is relied upon as a whole; all of the new
+/// room while a drive is missing, since nothing could be resynced then.
+fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> {
+    let (regions, all) = (engine::Regions::of(&to.geometry), to.geometry.stripes().0);
+    if !to.is_redundant() {
+        return all..all;
+    }
+    let moved = volume.label().capacity_bytes.div_ceil(to.geometry.stripe_bytes().0);
+    let is_whole = array.out().is_empty() && array.behind(to).is_empty();
+    let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
+    let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
+    moved..end
 }
 
 /// A label without a volume's parts, and without the drives that it was to get.
@@ -222,7 +265,7 @@ impl Arrays {
         }
         drives.iter().for_each(|drive| drive.set_zeroed(false));
         let mut next = array.label();
-        if let Some(reshape) = next.volume_mut(volume.uuid).and_then(|label| label.reshape.as_mut()) {
+        if let Some(reshape) = next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut()) {
             reshape.begun = true;
         }
         match self.commit(array, next, Vec::new()).await {
@@ -246,17 +289,17 @@ impl Arrays {
     }
 
     async fn try_attach_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        for part in array.together_with(volume).iter().skip(1).filter(|part| !part.is_served()) {
-            self.attach_part(array, part).await?;
-        }
+        self.give_parts(array, volume).await?;
         self.serve_both(array, volume).await
     }
 
-    async fn attach_part(self: &Rc<Self>, array: &Rc<Array>, part: &Rc<Volume>) -> Result<()> {
-        self.replay_late(array, part).await?;
-        self.judge(array, part, StartOrder::NONE)?;
-        self.force_as_ordered(array, part, StartOrder::NONE);
-        self.try_attach(array, part).await
+    /// Gives the parts of a volume to the shards that do not have them. Hosts ask for one volume, and are counted so.
+    async fn give_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        for part in array.together_with(volume).iter().skip(1).filter(|part| !part.is_served()) {
+            part.counts_with(volume);
+            self.try_attach(array, part).await?;
+        }
+        Ok(())
     }
 
     /// A volume on its way is given to the shards: its parts first.
@@ -269,9 +312,7 @@ impl Arrays {
         volume: &Rc<Volume>,
     ) -> Result<()> {
         let attached = async {
-            for part in array.together_with(volume).iter().skip(1).filter(|part| !part.is_served()) {
-                self.attach_part(array, part).await?;
-            }
+            self.give_parts(array, volume).await?;
             self.try_attach(array, volume).await?;
             self.serve_both(array, volume).await
         };
@@ -351,7 +392,7 @@ impl Arrays {
     ) -> std::result::Result<(), String> {
         let _turn = array.metadata.take(1).await;
         let mut next = array.label();
-        if let Some(reshape) = next.volume_mut(volume.uuid).and_then(|label| label.reshape.as_mut()) {
+        if let Some(reshape) = next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut()) {
             (reshape.moved_bytes, reshape.saved_bytes) = (moved.to.0, moved.saved.0);
         }
         let is_whole = array.is_running() && volume.lost().is_empty() && !array.has_lost();
@@ -361,7 +402,7 @@ impl Arrays {
         }
     }
 
-    /// All is moved: see the order of things. The volume by the new layout.
+    /// All is moved, and what follows it is filled: see the order of things. The volume by the new layout; none if there is more to fill.
     ///
     /// # Errors
     /// Why it has not ended: a sentence.
@@ -369,16 +410,20 @@ impl Arrays {
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
-    ) -> std::result::Result<Rc<Volume>, String> {
+    ) -> std::result::Result<Option<Rc<Volume>>, String> {
         let _starting = array.starting.take(1).await;
         let gone = || format!("'{}' is not served", volume.name());
         let (id, (to, save)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
         let to_id = to.id().ok_or_else(gone)?;
-        let filled = self.fill(array, volume, &to).await?;
+        let (goal, filled, part) = (to_fill(array, volume, &to).end, to.filled(), to.uuid());
+        if filled < goal {
+            return Ok(None); // A drive went missing meanwhile.
+        }
         let rest = {
             let _turn = array.metadata.take(1).await;
             self.record_end(array, (volume, &to, &save), filled).await?
         };
+        self.pass_on_log(part, to.uuid()).await;
         self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::End, done)).await?;
         to.takes_over(volume);
         volume.set_served(None);
@@ -393,22 +438,30 @@ impl Arrays {
             array.drop_regions(regions);
         }
         array.look_at_state(self.env.unix_time());
-        Ok(to)
+        Ok(Some(to))
     }
 
-    /// Fills what follows what was moved in the same region, whose redundancy is relied upon as a whole; all of it while a drive is
-    /// missing. Up to which stripe.
-    async fn fill(&self, array: &Array, volume: &Volume, to: &Volume) -> std::result::Result<u64, String> {
-        let (regions, all) = (engine::Regions::of(&to.geometry), to.geometry.stripes().0);
-        let Some(id) = volume.id().filter(|_| to.is_redundant()) else { return Ok(all) };
-        let moved = volume.label().capacity_bytes.div_ceil(to.geometry.stripe_bytes().0);
-        let is_whole = array.out().is_empty() && array.behind(to).is_empty();
-        let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
-        let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
+    /// Fills some of what follows what was moved. How many bytes of how many are filled: the volume can come to its layout when all are.
+    ///
+    /// # Errors
+    /// Why it cannot be filled: a sentence.
+    pub(crate) async fn fill_some(
+        &self,
+        array: &Array,
+        volume: &Volume,
+    ) -> std::result::Result<(u64, u64), String> {
+        let gone = || format!("'{}' is not served", volume.name());
+        let (id, (to, _)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
+        let (goal, stripe) = (to_fill(array, volume, &to), to.geometry.stripe_bytes().0);
+        let start = to.filled().max(goal.start);
+        let end = (start + (FILLED.0 / stripe).max(1)).min(goal.end);
         let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
-        self.tell_shards(order(ReshapeOrder::Widen(moved..end))).await?;
-        self.tell_first(order(ReshapeOrder::Fill(moved..end))).await?;
-        Ok(end)
+        if start < end {
+            self.tell_shards(order(ReshapeOrder::Widen(start..end))).await?;
+            self.tell_first(order(ReshapeOrder::Fill(start..end))).await?;
+        }
+        to.set_filled(end.max(start));
+        Ok(((end.max(start) - goal.start) * stripe, (goal.end - goal.start) * stripe))
     }
 
     /// Steps 1 and 2 of an end. Which regions nothing was ever written to. The caller has the metadata turn.
@@ -433,20 +486,19 @@ impl Arrays {
             return Err(cannot());
         }
         let mut next = array.label();
-        let gone = [volume.uuid, save.uuid];
+        let gone = [volume.uuid(), save.uuid()];
         let mut forgotten = volume.all_regions();
         forgotten.insert_all(&save.all_regions());
         next.volume.retain(|of| !gone.contains(&of.uuid));
         forget_regions(&mut next, &forgotten);
-        if let Some(label) = next.volume_mut(to.uuid) {
-            (label.name, label.part) = (volume.name(), None);
+        if let Some(label) = next.volume_mut(to.uuid()) {
+            (label.uuid, label.name, label.part) = (volume.uuid(), volume.name(), None);
             label.created_unix_s = volume.label().created_unix_s;
         }
-        if !self.commit(array, next, Vec::new()).await {
-            return Err(cannot());
+        match self.commit(array, next, Vec::new()).await {
+            true => Ok(rest),
+            false => Err(cannot()),
         }
-        self.inventory.pass_number_on(volume.uuid, to.uuid).await;
-        Ok(rest)
     }
 
     /// Nothing has moved, and nothing is to be.
@@ -472,7 +524,7 @@ impl Arrays {
         let recorded = {
             let _turn = array.metadata.take(1).await;
             let mut next = array.label();
-            taken_back(&mut next, volume.uuid);
+            taken_back(&mut next, volume.uuid());
             let left = self.commit_fewer(array, next).await;
             left.ok_or_else(|| failed(format!("that '{}' stays as it is cannot be recorded", volume.name())))
         };

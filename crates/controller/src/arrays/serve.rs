@@ -121,7 +121,7 @@ impl Arrays {
             told: sectors::told(array, volume),
             data_log: on_log.terms,
             restored: Arc::new(on_log.restored),
-            meter: volume.meter().clone(),
+            meter: volume.meter(),
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
         })
     }
@@ -151,7 +151,7 @@ impl Arrays {
         self.set_drive_caches(array).await;
         let cache = self.cache_terms(array, volume).await?;
         let id = self.new_volume_id();
-        volume.hide((self.hides)(volume.uuid) || label_is_part(volume));
+        volume.hide((self.hides)(volume.uuid()) || label_is_part(volume));
         let attachment = self.attachment(array, volume, id, cache)?;
         volume.set_served(Some(id));
         let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
@@ -184,7 +184,7 @@ impl Arrays {
     pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _turn = array.starting.take(1).await;
         // A part of a volume on its way is never seen, whatever task about it has ended.
-        let is_right = volume.is_hidden() == (self.hides)(volume.uuid) || label_is_part(volume);
+        let is_right = volume.is_hidden() == (self.hides)(volume.uuid()) || label_is_part(volume);
         if is_right || !volume.is_served() {
             return Ok(());
         }

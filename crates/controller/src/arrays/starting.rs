@@ -28,18 +28,22 @@ impl StartOrder {
     /// Nobody has said anything.
     pub(crate) const NONE: StartOrder = StartOrder { forced: None, without_missing: false };
 
+    /// What is said of a volume on its way to another layout is said of its parts as well: to people they are one.
     fn accepts_parity(self, volume: &Volume) -> bool {
-        self.forced == Some(volume.uuid)
+        let owner = volume.label().part.map_or(volume.uuid(), |part| part.of);
+        self.forced == Some(owner)
     }
 }
 
 impl Arrays {
     /// Notes the operator's order, or that of the journal.
-    pub(crate) fn force_as_ordered(&self, array: &Array, volume: &Volume, order: StartOrder) {
-        if volume.is_covered() {
-            array.force(volume, Change::ForcedByLog);
-        } else if order.accepts_parity(volume) && self.needs_order(array, volume) {
-            array.force(volume, Change::Forced);
+    pub(crate) fn force_as_ordered(&self, array: &Array, volume: &Rc<Volume>, order: StartOrder) {
+        for volume in array.with_parts(volume) {
+            if volume.is_covered() {
+                array.force(&volume, Change::ForcedByLog);
+            } else if order.accepts_parity(&volume) && self.needs_order(array, &volume) {
+                array.force(&volume, Change::Forced);
+            }
         }
     }
 
@@ -94,13 +98,16 @@ impl Arrays {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn judge(&self, array: &Array, volume: &Volume, order: StartOrder) -> Result<()> {
-        let name = volume.name();
+    pub(crate) fn judge(&self, array: &Array, volume: &Rc<Volume>, order: StartOrder) -> Result<()> {
+        let all = array.with_parts(volume);
+        // To people the parts of a volume on its way are that volume.
+        let name = all.first().unwrap_or(volume).name();
         let reasons = array.reasons.borrow().join("; ");
-        if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
+        let has_lost = all.iter().any(|volume| !volume.lost().is_empty());
+        if array.readiness(volume) == Readiness::Offline || has_lost {
             return Err(wrong(format!("'{name}' cannot be started: {reasons}")));
         }
-        self.check_log_is_here(array, volume)?;
+        all.iter().try_for_each(|volume| self.check_log_is_here(array, volume))?;
         let is_other = |other: &Rc<Array>| other.uuid != array.uuid;
         let has_name = |other: &Rc<Array>| other.served().iter().any(|volume| volume.name() == name);
         if self.all().iter().any(|other| is_other(other) && has_name(other)) {
@@ -108,13 +115,12 @@ impl Arrays {
                 ErrorKind::NameTaken,
                 format!(
                     "there are two volumes '{name}'; rename one: run 'softroc volume rename {} NEW'",
-                    volume.uuid
+                    volume.uuid()
                 ),
             ));
         }
-        if order.accepts_parity(volume) || !self.needs_order(array, volume) {
-            return Ok(());
-        }
+        let is_open = |volume: &Volume| !order.accepts_parity(volume) && self.needs_order(array, volume);
+        let Some(volume) = all.iter().find(|volume| is_open(volume)) else { return Ok(()) };
         let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
         let regions = counted(marked, "region");
         let too = if order.without_missing { " --degraded" } else { "" };
@@ -156,13 +162,13 @@ impl Arrays {
         Ok(())
     }
 
-    /// Replays the journal of a volume of an array that is started.
+    /// Replays the journal of a volume of an array that is started, and those of its parts.
     ///
     /// # Errors
     /// As [`Arrays::replay_journals`]; or which drive has not returned what it was asked when the volume was served before.
     pub(crate) async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         self.check_returned(array, volume).await?;
-        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await?;
+        let failed = self.replay_journals(array, &array.with_parts(volume)).await?;
         if !failed.is_empty() {
             let _turn = array.metadata.take(1).await;
             self.put_out(array, failing(failed, "finishing what was interrupted")).await;

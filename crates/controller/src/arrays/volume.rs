@@ -23,7 +23,8 @@ use units::{ByteCount, ByteOffset, DriveSet};
 
 /// A volume. Its regions are a run of its array's; what shards call its region 0 is the first of them.
 pub(crate) struct Volume {
-    pub(crate) uuid: Uuid,
+    /// It stays over a move to another layout: the part by that layout takes it over.
+    uuid: Cell<Uuid>,
     /// The layout, which does not change.
     pub(crate) geometry: Geometry,
     /// What the array's newest label says of it.
@@ -32,6 +33,8 @@ pub(crate) struct Volume {
     served: Cell<Option<VolumeId>>,
     /// What the shards called it by the layouts that it came from: hosts that were connected then are still.
     former: RefCell<Vec<VolumeId>>,
+    /// A part: up to which of its stripes there is anything, once all is moved to it.
+    filled: Cell<u64>,
     /// By slot, how often the shards were told of another drive since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
@@ -66,17 +69,18 @@ pub(crate) struct Volume {
     /// What hosts are told of its sectors, and whether they heed it.
     pub(crate) sectors: Sectors,
     /// What shards count of it, over all times that they serve it.
-    meter: VolumeMeter,
+    meter: RefCell<VolumeMeter>,
 }
 
 impl Volume {
     pub(crate) fn new(label: VolumeLabel, geometry: Geometry, now_unix_s: u64) -> Volume {
         Volume {
-            uuid: label.uuid,
+            uuid: Cell::new(label.uuid),
             geometry,
             label: RefCell::new(label),
             served: Cell::default(),
             former: RefCell::default(),
+            filled: Cell::default(),
             swaps: RefCell::default(),
             hidden: Cell::default(),
             draining: RefCell::default(),
@@ -95,8 +99,18 @@ impl Volume {
             reads: RefCell::default(),
             gauge: RefCell::default(),
             sectors: Sectors::default(),
-            meter: VolumeMeter::default(),
+            meter: RefCell::default(),
         }
+    }
+
+    /// What it is known by.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.uuid.get()
+    }
+
+    /// It was a part of a volume on its way, and is that volume from now on.
+    pub(super) fn becomes(&self, uuid: Uuid) {
+        self.uuid.set(uuid);
     }
 
     /// Why the last attempt to start it failed.
@@ -206,6 +220,15 @@ impl Volume {
         self.former.borrow_mut().extend(from.former().into_iter().chain(from.id()));
     }
 
+    /// See the field.
+    pub(super) fn filled(&self) -> u64 {
+        self.filled.get()
+    }
+
+    pub(super) fn set_filled(&self, stripes: u64) {
+        self.filled.set(stripes);
+    }
+
     pub(super) fn set_served(&self, id: Option<VolumeId>) {
         self.served.set(id);
         self.swaps.take();
@@ -294,8 +317,13 @@ impl Volume {
     }
 
     /// What shards count of it.
-    pub(crate) fn meter(&self) -> &VolumeMeter {
-        &self.meter
+    pub(crate) fn meter(&self) -> VolumeMeter {
+        self.meter.borrow().clone()
+    }
+
+    /// What is counted of it is counted with another one: to hosts the two are one volume.
+    pub(super) fn counts_with(&self, other: &Volume) {
+        *self.meter.borrow_mut() = other.meter();
     }
 
     /// What the cache shows of it.

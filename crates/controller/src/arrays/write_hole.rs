@@ -126,7 +126,7 @@ impl Arrays {
         self.silence_journal(array, volume).await?;
         let gone = |label: &mut VolumeLabel| (label.journal, label.write_hole) = (None, WriteHole::Resync);
         self.relabel(array, volume, gone).await.map_err(|_| not_recorded(&name))?;
-        self.free_on_log(volume.uuid).await;
+        self.free_on_log(volume.uuid()).await;
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Arrays {
     ) -> Result<()> {
         let _turn = array.metadata.take(1).await;
         let mut next = array.label();
-        next.volume_mut(volume.uuid).into_iter().for_each(change);
+        next.volume_mut(volume.uuid()).into_iter().for_each(change);
         let is_recorded = self.commit(array, next, Vec::new()).await;
         if is_recorded { Ok(()) } else { Err(not_recorded(&volume.name())) }
     }

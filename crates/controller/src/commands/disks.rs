@@ -117,14 +117,14 @@ impl Commands {
         let sectors = sectors::host_sectors(array, volume);
         Some(DiskVolume {
             name: label.name,
-            uuid: volume.uuid.to_string(),
+            uuid: volume.uuid().to_string(),
             number,
             capacity_bytes: label.capacity_bytes,
             sector_bytes: sectors.logical.bytes().0,
             physical_sector_bytes: sectors.physical.bytes().0,
             strip_bytes: label.strip_bytes,
             stripe_bytes: volume.geometry.stripe_bytes().0,
-            policy: self.policies.attach_of(volume.uuid),
+            policy: self.policies.attach_of(volume.uuid()),
         })
     }
 

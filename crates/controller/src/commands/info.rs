@@ -220,7 +220,7 @@ impl Commands {
         let (name, format) = ("sector".to_owned(), volume.label().sector_format.name().to_owned());
         let (configured, current, reason) = (format.clone(), format, sectors::about(array, volume));
         policies.push(Policy { name, configured, current, reason, since_unix_s });
-        policies.push(self.policies.attach_policy(volume.uuid, since_unix_s));
+        policies.push(self.policies.attach_policy(volume.uuid(), since_unix_s));
         policies
     }
 
@@ -233,12 +233,15 @@ impl Commands {
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
         let arrangement =
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
-        let lost = label.punctured.iter().flat_map(|punctured| &punctured.bytes);
+        let parts: Vec<Rc<Volume>> = array.together_with(volume).into_iter().skip(1).collect();
+        let of_parts = parts.iter().flat_map(|part| part.label().punctured);
+        let lost: Vec<[u64; 2]> =
+            label.punctured.iter().cloned().chain(of_parts).flat_map(|punctured| punctured.bytes).collect();
         let dirty = array.marked_of(volume);
         let (cache, sectors) = (self.cache_info(volume), sectors::host_sectors(array, volume));
         self.volume_with_revision(VolumeInfo {
             name: label.name.clone(),
-            uuid: volume.uuid.to_string(),
+            uuid: volume.uuid().to_string(),
             state,
             reasons: reasons(array, volume, state, &drives)
                 .into_iter()
@@ -261,18 +264,18 @@ impl Commands {
             may_lose,
             may_lose_at_most,
             reshape: crate::lifecycle::info_on_its_way(array, volume).map(Box::new),
-            lost_bytes: lost.map(|run| run[1] - run[0]).sum(),
+            lost_bytes: lost.iter().map(|run| run[1] - run[0]).sum(),
             drives,
-            resync: progress(array, volume),
+            resync: progress(array, volume).or_else(|| parts.iter().find_map(|part| progress(array, part))),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: self.policies_of(array, volume, label.created_unix_s),
             cache,
             hosts: self.arrays.host_infos(volume),
-            disk: self.attached.of(&volume.uuid.to_string()),
+            disk: self.attached.of(&volume.uuid().to_string()),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
             last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),
-            number: self.inventory.volume_number(volume.uuid),
+            number: self.inventory.volume_number(volume.uuid()),
             group: self.inventory.group_number(array.uuid),
             revision: 0,
             array_revision: 0,

@@ -17,7 +17,7 @@ impl Commands {
             let mut volumes: Vec<(u64, Uuid)> = array
                 .known_volumes()
                 .iter()
-                .map(|volume| (volume.label().created_unix_s, volume.uuid))
+                .map(|volume| (volume.label().created_unix_s, volume.uuid()))
                 .collect();
             volumes.sort_unstable();
             let created = volumes.first().map_or(u64::MAX, |(created, _)| *created);

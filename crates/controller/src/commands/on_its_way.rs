@@ -5,12 +5,12 @@ use crate::arrays::volume::Volume;
 use crate::interface::{Command, Error, ErrorKind, Result};
 
 impl Commands {
-    /// Whether a volume is no disk of this machine: a disk belongs to a UUID and has a size, and the volume will have others.
+    /// Whether a volume is no disk of this machine: a disk has a size, and nobody tells the kernel of the one that the volume comes to.
     pub(super) fn check_no_disk(&self, volume: &Volume) -> Result<()> {
-        let Some(disk) = self.attached.of(&volume.uuid.to_string()) else { return Ok(()) };
+        let Some(disk) = self.attached.of(&volume.uuid().to_string()) else { return Ok(()) };
         let name = volume.name();
         let sentence = format!(
-            "'{name}' is {} of this machine, which could not go on with the layout that it comes to; first run 'softroc detach {name}', and 'softroc attach {name}' when it is there",
+            "'{name}' is {} of this machine, whose size would stay what it is; first run 'softroc detach {name}', and 'softroc attach {name}' when it is there",
             disk.device
         );
         Err(Error::new(ErrorKind::InUse, sentence))

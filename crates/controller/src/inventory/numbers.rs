@@ -228,19 +228,6 @@ impl Inventory {
         }
     }
 
-    /// A volume takes another one's place, and its number with it.
-    pub(crate) async fn pass_number_on(&self, from: Uuid, to: Uuid) {
-        let _turn = self.numbering.take(1).await;
-        let mut given = self.numbers.borrow().clone();
-        let Some(number) = given.volume.iter().find(|row| row.uuid == from).map(|row| row.number) else {
-            return;
-        };
-        given.volume.retain(|row| row.uuid != to && row.uuid != from);
-        given.volume.push(Row { number, uuid: to });
-        given.volume.sort_by_key(|row| row.number);
-        self.publish(given).await;
-    }
-
     /// Stores what was given, and only then tells it.
     async fn publish(&self, given: Given) {
         if let Err(why) = self.store(FILE, &given.lasting()).await {

@@ -75,7 +75,7 @@ impl Lifecycle {
         let recorded = {
             let _turn = array.metadata_turn().await;
             let mut next = array.label();
-            if let Some(label) = next.volume_mut(volume.uuid) {
+            if let Some(label) = next.volume_mut(volume.uuid()) {
                 name.clone_into(&mut label.name);
             }
             self.arrays.commit(&array, next, Vec::new()).await
@@ -135,14 +135,17 @@ impl Lifecycle {
         degraded: bool,
     ) -> Result<OfVolume> {
         let (array, volume) = self.arrays.find_volume(volume)?;
-        let order = StartOrder { forced: accept.then_some(volume.uuid), without_missing: degraded };
+        let order = StartOrder { forced: accept.then_some(volume.uuid()), without_missing: degraded };
         let name = volume.name();
         let is_well = !array.has_lost();
         if volume.is_served() && is_well {
             let is_degraded = array.current_state(&volume) == VolumeState::Degraded;
-            let is_stuck = !array.distrusted(&volume).is_empty();
+            let is_stuck =
+                array.with_parts(&volume).iter().any(|volume| !array.distrusted(volume).is_empty());
             if accept && is_degraded && volume.has_parity() && is_stuck {
-                self.force(&array, &volume).await?;
+                for volume in array.with_parts(&volume) {
+                    self.force(&array, &volume).await?;
+                }
                 return Ok((array, volume, Vec::new()));
             }
             let state = array.current_state(&volume);
@@ -154,7 +157,7 @@ impl Lifecycle {
         }
         self.arrays.detach(&array).await;
         let away = self.look_again(&array).await;
-        let (array, volume) = self.arrays.find_volume(&volume.uuid.to_string())?;
+        let (array, volume) = self.arrays.find_volume(&volume.uuid().to_string())?;
         if let Err(error) = self.start_array(&array, order).await {
             let problems = away.iter().filter_map(|drive| drive.problem()).map(|problem| problem.message);
             let sentences: Vec<String> = std::iter::once(error.message).chain(problems).collect();

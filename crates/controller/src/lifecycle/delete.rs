@@ -96,7 +96,7 @@ impl Lifecycle {
         self.take_labels_off_others(array, &names).await;
         for volume in array.volumes() {
             self.arrays.forget_cached(&volume).await;
-            self.arrays.free_on_log(volume.uuid).await;
+            self.arrays.free_on_log(volume.uuid()).await;
         }
         self.arrays.remove(array.uuid);
         let places = array.places();
@@ -130,7 +130,7 @@ impl Lifecycle {
             let _turn = array.metadata_turn().await;
             let own = volume.all_regions();
             let mut next = array.label();
-            next.volume.retain(|other| other.uuid != volume.uuid);
+            next.volume.retain(|other| other.uuid != volume.uuid());
             for member in &mut next.member {
                 member.stale = runs(&set_of(&member.stale).minus(&own));
                 if let Some(replacement) = &mut member.replacement {
@@ -149,7 +149,7 @@ impl Lifecycle {
         };
         if recorded {
             self.arrays.forget_cached(volume).await;
-            self.arrays.free_on_log(volume.uuid).await;
+            self.arrays.free_on_log(volume.uuid()).await;
             return Ok(());
         }
         let name = volume.name();

@@ -6,7 +6,7 @@
 use crate::arrays::array::Array;
 use crate::arrays::extents;
 use crate::arrays::journal;
-use crate::arrays::reshape::reshape_between;
+use crate::arrays::reshape::{at_a_time, reshape_between};
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, LayoutInfo, ReshapeInfo, ReshapeVolume, Result};
 use crate::inventory::Drive;
@@ -115,16 +115,6 @@ impl Lifecycle {
                 "'{name}' answers writes from its cache, and cannot while it is moved; first run 'softroc volume set {name} --write-mode write-through'"
             )));
         }
-        if !label.punctured.is_empty() {
-            return Err(wrong(format!(
-                "blocks of '{name}' are lost, and have no place in another layout; first write them anew, 'softroc volume show {name}' tells how many there are"
-            )));
-        }
-        if self.arrays.has_former_hosts(volume) {
-            return Err(wrong(format!(
-                "hosts are connected to '{name}' since before it came to the layout that it has; have them connect again first, 'softroc volume show {name}' lists them"
-            )));
-        }
         if volume.is_hidden() {
             return Err(wrong(format!("'{name}' is being initialised; try again when that is done")));
         }
@@ -195,7 +185,7 @@ impl Lifecycle {
         let reshape =
             ReshapeLabel { to: to.uuid, save: save.uuid, begun: false, moved_bytes: 0, saved_bytes: 0 };
         next.volume.push(to);
-        if let Some(label) = next.volume_mut(volume.uuid) {
+        if let Some(label) = next.volume_mut(volume.uuid()) {
             (label.members, label.reshape) = (Some(members), Some(reshape));
         }
         Ok(next)
@@ -272,7 +262,7 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
             geometry.capacity().0
         )));
     }
-    let (save_at, save) = save_place(&label, &geometry)?;
+    let (save_at, save) = save_place(&label, volume, &geometry)?;
     let reshape = reshape_between(volume, &geometry, save.member_size());
     let reshape = reshape.map_err(|why| {
         invalid(format!("'{name}' cannot be moved so: {why}; add drives with --add, or copy it to a volume on other drives"))
@@ -306,11 +296,13 @@ fn check_drives(name: &str, label: &Label, of: &VolumeLabel, candidates: &[Candi
 }
 
 /// Where windows of a layout are saved, from the beginning of the room of the journals, and how.
-fn save_place(label: &Label, geometry: &Geometry) -> Result<(u64, Geometry)> {
+fn save_place(label: &Label, volume: &Volume, geometry: &Geometry) -> Result<(u64, Geometry)> {
     let taken = label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
     let gap = extents::longest(&extents::gaps(taken.collect(), Tail::JOURNALS.0)).unwrap_or(0..0);
     let row = geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe());
-    let most = ((gap.end - gap.start) / 2).min(MOST_SAVED).max(row);
+    let least = Reshape::least_save(&engine::served(&volume.geometry), geometry).0;
+    let most = at_a_time(geometry.member_size(), ByteCount(MOST_SAVED)).0.max(least);
+    let most = ((gap.end - gap.start) / 2).min(most).max(row);
     let save = geometry.with_member_size(ByteCount(most / row * row)).map_err(invalid)?;
     let save_at = gap.start.next_multiple_of(BLOCK.0);
     if save_at + save.member_size().0 > gap.end {

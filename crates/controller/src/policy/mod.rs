@@ -105,7 +105,7 @@ impl Policies {
             notes.extend(self.arrays.set_sector_format(&array, &volume, format).await?);
         }
         if let Some(attach) = set.attach {
-            self.set_attach(volume.uuid, &volume.name(), attach).await?;
+            self.set_attach(volume.uuid(), &volume.name(), attach).await?;
         }
         if !set.is_of_volume_alone() {
             notes.extend(self.set_of_array(&array, &volume, &set).await?);

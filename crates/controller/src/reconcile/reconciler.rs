@@ -173,7 +173,8 @@ impl Reconciler {
             }
             let left = u32::try_from(all - regions).unwrap_or(u32::MAX);
             let total = crate::tasks::regions_bytes(volume, left, volume.label().member_bytes);
-            let about = About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid) };
+            let about =
+                About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid()) };
             let cause = format!("drive {} is out, and no drive replaces it", member.name);
             self.tasks.ensure(array, TaskKind::Relocate, about, total, &cause);
         }
@@ -186,7 +187,7 @@ impl Reconciler {
             let Some(moved) = moved else { continue };
             let regions = u32::try_from(moved.regions.regions()).unwrap_or(u32::MAX);
             let total = crate::tasks::regions_bytes(&volume, regions, volume.label().member_bytes);
-            let about = About { slot: Some(moved.slot), ..About::of_volume(array.uuid, volume.uuid) };
+            let about = About { slot: Some(moved.slot), ..About::of_volume(array.uuid, volume.uuid()) };
             let cause =
                 format!("drive {} has the slot whose content is in the distributed spare", member.name);
             self.tasks.ensure(array, TaskKind::Restore, about, total, &cause);
@@ -282,7 +283,13 @@ impl Reconciler {
         let total = crate::tasks::regions_bytes(volume, regions.len(), volume.label().capacity_bytes);
         let cause =
             format!("the redundancy of {} may not agree with the data", counted(regions.len(), "region"));
-        self.tasks.ensure(array, TaskKind::Resync, About::of_volume(array.uuid, volume.uuid), total, &cause);
+        self.tasks.ensure(
+            array,
+            TaskKind::Resync,
+            About::of_volume(array.uuid, volume.uuid()),
+            total,
+            &cause,
+        );
     }
 
     /// A slot serves and is current. Its drive may expect to fail; it may be a spare that can go back.

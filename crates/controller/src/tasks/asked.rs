@@ -105,7 +105,7 @@ impl Tasks {
                 volume.label().level.title()
             )));
         }
-        let about = About::of_volume(array.uuid, volume.uuid);
+        let about = About::of_volume(array.uuid, volume.uuid());
         let open = |kind| self.list.newest(kind, &about).filter(|task| !task.is_over());
         if let Some(task) = open(TaskKind::Check).or_else(|| open(TaskKind::Repair)) {
             return Err(wrong(format!(
@@ -155,7 +155,7 @@ impl Tasks {
             return Err(invalid("an initialisation is for a volume, not for drives; leave them out"));
         }
         let (array, volume) = self.arrays.find_volume(name)?;
-        let about = About::of_volume(array.uuid, volume.uuid);
+        let about = About::of_volume(array.uuid, volume.uuid());
         let open =
             |task: &Rc<Task>| !task.is_over() && task.about() == about && task.kind() != TaskKind::Resync;
         if let Some(task) = self.list.all().into_iter().find(open) {
@@ -166,7 +166,7 @@ impl Tasks {
 
     fn new_init(&self, start: &StartTask) -> Result<Rc<Task>> {
         let (array, volume) = self.volume_to_zero(start)?;
-        let about = About::of_volume(array.uuid, volume.uuid);
+        let about = About::of_volume(array.uuid, volume.uuid());
         let name = volume.name();
         let task = self.list.add(NewTask {
             kind: TaskKind::Init,
@@ -496,7 +496,7 @@ impl Tasks {
         }
         let now = self.env.unix_time();
         let mut checks = self.list.checks.borrow_mut();
-        let plan = checks.entry(volume.uuid).or_insert_with(|| CheckPlan::usual(now));
+        let plan = checks.entry(volume.uuid()).or_insert_with(|| CheckPlan::usual(now));
         apply(set, &mut plan.schedule, now);
         plan.repair = set.repair.unwrap_or(plan.repair);
         plan.share_percent = set.share_percent.or(plan.share_percent);
@@ -519,7 +519,7 @@ impl Tasks {
 
     fn check_schedule(&self, volume: &Volume) -> ScheduleInfo {
         let now = self.env.unix_time();
-        let plan = self.list.checks.borrow().get(&volume.uuid).cloned();
+        let plan = self.list.checks.borrow().get(&volume.uuid()).cloned();
         let plan = plan.unwrap_or_else(|| CheckPlan::usual(now));
         ScheduleInfo {
             what: Scheduled::Check,

@@ -26,9 +26,9 @@ impl Tasks {
         }
         for array in self.arrays.all() {
             for volume in array.known_volumes() {
-                let plan = self.list.checks.borrow().get(&volume.uuid).cloned();
+                let plan = self.list.checks.borrow().get(&volume.uuid()).cloned();
                 let Some(plan) = plan.filter(|plan| due(&plan.schedule)) else { continue };
-                if let Some(plan) = self.list.checks.borrow_mut().get_mut(&volume.uuid) {
+                if let Some(plan) = self.list.checks.borrow_mut().get_mut(&volume.uuid()) {
                     plan.schedule.last_unix_s = Some(now);
                 }
                 let kind = if plan.repair { TaskKind::Repair } else { TaskKind::Check };

@@ -127,16 +127,6 @@ impl TaskList {
         infos
     }
 
-    /// A volume goes by another UUID from now on: it is checked as it was.
-    pub(super) fn pass_check_on(&self, before: Uuid, now: Uuid) {
-        let mut checks = self.checks.borrow_mut();
-        if let Some(plan) = checks.remove(&before) {
-            checks.insert(now, plan);
-        }
-        drop(checks);
-        self.touch();
-    }
-
     /// Something changed that is to be stored, or that lets another task begin.
     pub(super) fn touch(&self) {
         self.forget_old();

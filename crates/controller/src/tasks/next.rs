@@ -126,11 +126,12 @@ impl Tasks {
 /// Whether a volume can be moved on.
 fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
     let Some(volume) = about.volume.and_then(|uuid| array.volume(uuid)) else {
-        let has_come = about.drive.is_some_and(|to| array.volume(to).is_some());
-        return if has_come { Next::Done } else { Next::Moot("its volume is gone".to_owned()) };
+        return Next::Moot("its volume is gone".to_owned());
     };
+    let is_this_way = volume.label().reshape.is_some_and(|of| about.drive == Some(of.to));
     match () {
-        () if !volume.is_on_its_way() => Next::Moot(format!("'{}' stays as it is", volume.name())),
+        // What begins is taken back by a stop of its task alone, which is known here then: it has come to its layout.
+        () if !volume.is_on_its_way() || !is_this_way => Next::Done,
         () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
         () if array.is_unsynced_on_its_way(&volume) => {
             Next::Wait(format!("the resync of '{}' goes first", volume.name()))

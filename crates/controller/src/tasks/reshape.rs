@@ -11,6 +11,7 @@ use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, TaskKind, TaskState};
 use crate::tasks::Tasks;
 use engine::{Mover, Step};
+use layout::Geometry;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ impl Tasks {
     /// A volume that is on its way is moved on.
     pub(crate) fn ensure_reshape(self: &Rc<Self>, array: &Array, volume: &Volume, cause: &str) {
         let Some(of) = volume.label().reshape else { return };
-        let about = About { drive: Some(of.to), ..About::of_volume(array.uuid, volume.uuid) };
+        let about = About { drive: Some(of.to), ..About::of_volume(array.uuid, volume.uuid()) };
         self.ensure(array, TaskKind::Reshape, about, volume.label().capacity_bytes, cause);
     }
 
@@ -116,17 +117,46 @@ impl Tasks {
                 return StepEnd::Interrupted;
             }
         }
-        let (name, from) = (volume.name(), volume.geometry);
-        match self.arrays.end_reshape(array, volume).await {
-            Ok(to) => {
-                self.list.pass_check_on(volume.uuid, to.uuid);
-                let text = format!("'{name}' has come to its new layout: {}, which was {from}", to.geometry);
-                let effect = "hosts see its size when they connect again";
-                self.events.report(EventCode::VolumeReshaped, &name, "all of it is moved", effect, text);
-                StepEnd::Done
+        self.fill_and_end(task, array, volume).await
+    }
+
+    /// All is moved: fills what follows it, and has the volume come to its layout.
+    async fn fill_and_end(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
+        let (name, from, moved) = (volume.name(), volume.geometry, volume.label().capacity_bytes);
+        loop {
+            let (began, asked) = (self.env.now(), requests(volume));
+            let before = task.progress().done_bytes;
+            let (filled, goal) = match self.arrays.fill_some(array, volume).await {
+                Ok(filled) => filled,
+                Err(_) if !volume.is_served() || self.attention.is_closing() => return StepEnd::Interrupted,
+                Err(why) => return StepEnd::Failed(why),
+            };
+            let mut progress = task.progress();
+            (progress.done_bytes, progress.total_bytes) = (moved + filled, moved + goal);
+            task.advance(self.env.now(), progress);
+            if filled >= goal {
+                match self.arrays.end_reshape(array, volume).await {
+                    Ok(None) => continue,
+                    Ok(Some(to)) => return self.has_come(&name, (&from, &to.geometry)),
+                    Err(why) => return StepEnd::Failed(why),
+                }
             }
-            Err(why) => StepEnd::Failed(why),
+            let bytes = (moved + filled).saturating_sub(before);
+            self.stand_back(task, (began, bytes), requests(volume) != asked).await;
+            if task.wish() != Wish::Run || self.attention.is_closing() {
+                return StepEnd::Stopped;
+            }
+            if array.is_unsynced_on_its_way(volume) || !volume.is_served() {
+                return StepEnd::Interrupted;
+            }
         }
+    }
+
+    fn has_come(&self, name: &str, (from, to): (&Geometry, &Geometry)) -> StepEnd {
+        let text = format!("'{name}' has come to its new layout: {to}, which was {from}");
+        let effect = "hosts see its size when they connect again";
+        self.events.report(EventCode::VolumeReshaped, name, "all of it is moved", effect, text);
+        StepEnd::Done
     }
 
     /// Stands back after a window that took so long for so many bytes: for hosts, if they asked for anything, and for a limit.

@@ -102,7 +102,7 @@ impl Tasks {
     /// Whether hosts still see a volume that is to be zeroed as a whole.
     fn is_seen_too_early(&self, task: &Task) -> bool {
         let volume = self.volume_of_task(task).map(|(_, volume)| volume);
-        volume.is_some_and(|volume| !volume.is_hidden() && self.list.hides(volume.uuid))
+        volume.is_some_and(|volume| !volume.is_hidden() && self.list.hides(volume.uuid()))
     }
 
     fn volume_of_task(&self, task: &Task) -> Option<(Rc<Array>, Rc<Volume>)> {

@@ -248,7 +248,7 @@ impl Tasks {
         let array = about.array.and_then(|uuid| self.arrays.get(uuid));
         if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (step.kind, array, about.drive) {
             if let Some(volume) = array.volume_served_as(step.volume) {
-                self.arrays.regions_copied(&array, volume.uuid, slot.as_usize(), drive, finished.clone());
+                self.arrays.regions_copied(&array, volume.uuid(), slot.as_usize(), drive, finished.clone());
             }
             return;
         }

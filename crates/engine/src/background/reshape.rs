@@ -5,11 +5,13 @@
 //! so that a window is read and written as anything else is, also without drives that have failed. Which of their stripes are in use
 //! is said to both layouts before anything lies elsewhere; tasks and repairs leave all others alone.
 //!
+//! Blocks whose content is lost do not keep the rest from being moved: by the new layout they are lost as well, and listed so.
+//!
 //! Nobody else moves through one of the volumes meanwhile (rebuild, resync, check): what is in use would change below it.
 
 use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume};
-use env::{Durability, IoError, IoErrorKind, Slice};
+use env::{Buf, Durability, IoError, IoErrorKind, Slice};
 use state::Window;
 use std::ops::Range;
 use std::rc::Rc;
@@ -125,11 +127,58 @@ async fn copy_stripes(
     let bytes = whole.intersection(window.bytes);
     let mut behind = buf.split_off(bytes.len);
     behind.bytes_mut().fill(0);
-    let (read, back) = from.read_entered(place(bytes, from_saved), buf).await;
-    read?;
-    let back = back.filter(|back| back.len() == bytes.len);
-    let parts = [back.ok_or(IoError::new(IoErrorKind::TimedOut))?, behind];
-    let data = volume.put_together(parts.into_iter().filter(|part| part.len() > ByteCount::ZERO));
+    let mut found = Found::default();
+    read_around(from, place(bytes, from_saved), buf, &mut found).await?;
+    found.parts.push(behind);
+    let parts = found.parts.into_iter().filter(|part| part.len() > ByteCount::ZERO);
+    let data = volume.put_together(parts).filter(|data| data.len() == whole.len);
     let data = data.ok_or(IoError::new(IoErrorKind::TimedOut))?;
-    to.write_entered(place(whole, to_saved), data.freeze(), Durability::Cached).await
+    to.write_entered(place(whole, to_saved), data.freeze(), Durability::Cached).await?;
+    // Whoever reads them by the new layout is told so as well. The write called them written: they are listed after it, and before
+    // anything is recorded that relies on it.
+    let distance = place(bytes, from_saved).start;
+    for lost in found.lost {
+        let at = bytes.start + ByteCount(lost.start.0 - distance.0);
+        to.carry_lost(place(ByteRange::new(at, lost.len), to_saved)).await?;
+    }
+    Ok(())
+}
+
+/// What was read, in parts, and what of it is lost.
+#[derive(Default)]
+struct Found {
+    parts: Vec<Buf>,
+    lost: Vec<ByteRange>,
+}
+
+/// Reads what can be read, around sectors whose content is lost: zeroes stand for those.
+///
+/// # Errors
+/// When something cannot be read for another reason.
+async fn read_around(
+    from: &Rc<Volume>,
+    range: ByteRange,
+    buf: Buf,
+    found: &mut Found,
+) -> Result<(), IoError> {
+    let (read, back) = from.read_entered(range, buf).await;
+    let back = back.filter(|back| back.len() == range.len);
+    let mut buf = back.ok_or(IoError::new(IoErrorKind::TimedOut))?;
+    let sector = from.spec().sector.bytes();
+    match read {
+        Ok(()) => found.parts.push(buf),
+        Err(error) if error.kind != IoErrorKind::Medium => return Err(error),
+        Err(_) if range.len <= sector => {
+            buf.bytes_mut().fill(0);
+            found.parts.push(buf);
+            found.lost.push(range);
+        }
+        Err(_) => {
+            let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(sector);
+            let behind = buf.split_off(middle - range.start);
+            Box::pin(read_around(from, ByteRange::from_to(range.start, middle), buf, found)).await?;
+            Box::pin(read_around(from, ByteRange::from_to(middle, range.end()), behind, found)).await?;
+        }
+    }
+    Ok(())
 }

@@ -30,7 +30,8 @@ fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> {
     let geometry = volume.geometry();
     let (stripe, within) = geometry.stripe_of(range.start);
     let (index, at) = geometry.strip_of(within);
-    if at.0 + range.len.0 > geometry.strip().bytes().0 {
+    // What lies where a stripe that is not in use would be is another layout's: the long way refuses it.
+    if at.0 + range.len.0 > geometry.strip().bytes().0 || !volume.is_live(stripe) {
         return None;
     }
     let map = geometry.stripe_map(stripe);

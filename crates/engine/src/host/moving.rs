@@ -8,6 +8,8 @@
 //!   it. So no request is at a side that the bytes have left.
 //! - A request that reaches over the cursor, or into what is closed, is served in parts one after the other, as one over
 //!   several stripes may be.
+//! - A host keeps the volume that it was given. When that has come to its new layout, and that layout's volume goes on to yet another one,
+//!   the host's requests go through both ways. So a window of the second one waits for them as for any other.
 
 use crate::attachment::ReshapePlace;
 use crate::host::Volume;
@@ -44,6 +46,15 @@ struct Part<'a> {
     number: u64,
     range: ByteRange,
     side: Rc<Volume>,
+}
+
+impl Part<'_> {
+    /// The way that the side is on itself: the volume came to the side's layout, and goes to yet another one. Requests of hosts that
+    /// are here since before go on through it.
+    fn onward(&self) -> Option<&Rc<Moving>> {
+        let is_new = Rc::ptr_eq(&self.side, &self.moving.to);
+        self.side.moving.get().filter(|_| is_new)
+    }
 }
 
 impl Drop for Part<'_> {
@@ -214,7 +225,10 @@ pub(super) async fn read(
         left = rest(left, part.range);
         behind = (!left.is_empty()).then(|| buf.split_off(part.range.len));
         let (read, back) = match part.side.enter() {
-            Ok(_user) => part.side.read_entered(part.range, buf).await,
+            Ok(_user) => match part.onward() {
+                None => part.side.read_entered(part.range, buf).await,
+                Some(onward) => Box::pin(read(&part.side, onward, part.range, buf)).await,
+            },
             Err(error) => (Err(error), Some(buf)),
         };
         result = result.and(read);
@@ -240,7 +254,10 @@ pub(super) async fn write(
         let part = moving.enter(old, left).await?;
         let _user = part.side.enter()?;
         let data = data.cut(part.range.start - range.start, part.range.len);
-        part.side.write_entered(part.range, data, durability).await?;
+        match part.onward() {
+            None => part.side.write_entered(part.range, data, durability).await?,
+            Some(onward) => Box::pin(write(&part.side, onward, part.range, data, durability)).await?,
+        }
         left = rest(left, part.range);
     }
     Ok(())
@@ -252,7 +269,10 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
     while !left.is_empty() {
         let part = moving.enter(old, left).await?;
         let _user = part.side.enter()?;
-        part.side.trim_entered(part.range).await?;
+        match part.onward() {
+            None => part.side.trim_entered(part.range).await?,
+            Some(onward) => Box::pin(trim(&part.side, onward, part.range)).await?,
+        }
         left = rest(left, part.range);
     }
     Ok(())
@@ -261,7 +281,10 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
 /// See [`Volume::flush`].
 pub(super) async fn flush(old: &Rc<Volume>, moving: &Moving) -> Result<(), IoError> {
     let _user = moving.to.enter()?;
-    moving.to.make_durable().await?;
+    match moving.to.moving.get() {
+        None => moving.to.make_durable().await?,
+        Some(onward) => Box::pin(flush(&moving.to, onward)).await?,
+    }
     match moving.is_over.get() {
         true => Ok(()),
         false => old.make_durable().await,
@@ -279,5 +302,8 @@ pub(super) async fn status(
     }
     let part = moving.enter(old, range).await?;
     let _user = part.side.enter()?;
-    part.side.status_entered(part.range).await
+    match part.onward() {
+        None => part.side.status_entered(part.range).await,
+        Some(onward) => Box::pin(status(&part.side, onward, part.range)).await,
+    }
 }

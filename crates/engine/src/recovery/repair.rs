@@ -386,6 +386,24 @@ impl Recovery {
         absent >= parity
     }
 
+    /// What is to lie here is lost where it comes from: the places of these bytes hold zeroes, and are listed as lost. The caller is alone
+    /// with their stripes.
+    ///
+    /// # Errors
+    /// When it cannot be listed: then zeroes would pass for what is lost.
+    pub(crate) async fn carry_lost(self: &Rc<Self>, bytes: ByteRange) -> Result<(), IoError> {
+        let sector = self.spec.sector.bytes();
+        let mut at = bytes.start;
+        while at < bytes.end() {
+            let (stripe, within) = self.geometry().stripe_of(at);
+            let (index, within) = self.geometry().strip_of(within);
+            let home = self.geometry().data_cell(stripe, index, CopyIndex(0));
+            self.list_lost(home.drive, ByteRange::new(home.offset + within, sector)).await?;
+            at += sector;
+        }
+        Ok(())
+    }
+
     /// Lists a sector as lost. The list has whole sectors: this one is in it, or no byte of it is.
     async fn list_lost(self: &Rc<Self>, drive: DriveIndex, sector: ByteRange) -> Result<(), IoError> {
         if self.state().is_punctured(drive, sector) {

@@ -117,7 +117,7 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     // A fault that has not struck yet is not over because the device has another label now.
     let faulty = log.faulty.borrow().clone();
     log.serving.replace(names.into_iter().filter(|name| !faulty.contains(name)).collect());
-    for volume in scene.volumes().iter().filter(|volume| volume.setup.has_parity()) {
+    for volume in scene.volumes().iter().filter(|volume| volume.has_parity()) {
         volume.on_log.may_wait.set(true);
     }
     let add = |destroy_data| Command::LogAdd { drives: drives.clone(), destroy_data, same_disk_ok: true };

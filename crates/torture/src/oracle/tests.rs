@@ -5,7 +5,7 @@ use super::*;
 const SECTOR: u64 = 512;
 
 fn oracle() -> Oracle {
-    Oracle::new(SectorSize::B512, ByteCount(64 * SECTOR), ByteCount(16 * SECTOR), Value::Zeroes, false)
+    Oracle::new(SectorSize::B512, ByteCount(64 * SECTOR), &[ByteCount(16 * SECTOR)], Value::Zeroes, false)
 }
 
 fn bytes_of(sector: u64, generation: Generation) -> Vec<u8> {
@@ -176,8 +176,13 @@ fn parts_of_sectors_are_known_to_the_byte() {
 /// something else: nobody minded.
 #[test]
 fn what_nobody_wrote_stays_the_same_once_redundancy_agrees() {
-    let mut oracle =
-        Oracle::new(SectorSize::B512, ByteCount(64 * SECTOR), ByteCount(16 * SECTOR), Value::Anything, false);
+    let mut oracle = Oracle::new(
+        SectorSize::B512,
+        ByteCount(64 * SECTOR),
+        &[ByteCount(16 * SECTOR)],
+        Value::Anything,
+        false,
+    );
     let finds = |oracle: &mut Oracle, byte: u8| {
         let read = oracle.begin_read();
         oracle.check(read, ByteOffset(5 * SECTOR), &[byte; SECTOR as usize]).is_ok()

@@ -1,9 +1,10 @@
 //! What is excused is what was lost, and what redundancy cannot tell beside it; nothing else.
 
 use super::*;
-use crate::options::{Log, Neighbour, Options};
+use crate::options::{Log, Migrations, Neighbour, Options};
 use crate::run::simulation;
 use layout::Level;
+use units::{ByteOffset, DriveIndex};
 
 /// A volume with a journal, of which a whole stripe was written and flushed, and then the first sector again, which the power cut catches
 /// in the drives' caches. `lost`: whether the drive with that sector is one that nothing can be relied on of by then.
@@ -12,6 +13,7 @@ fn after_a_power_cut(lost: bool) -> Rc<Scene> {
         levels: vec![Level::Raid6],
         write_hole: Some(WriteHole::Journal),
         neighbour: Neighbour::Never,
+        migrations: Migrations::Never,
         ..Options::default()
     };
     let setup = Setup::draw(715, &options);
@@ -27,10 +29,16 @@ fn after_a_power_cut(lost: bool) -> Rc<Scene> {
     oracle.acknowledge(&again, false);
     drop(oracle);
     if lost {
-        scene.array.out.set(DriveSet::EMPTY.with(scene.drive_of(0)));
+        scene.array.out.set(DriveSet::EMPTY.with(drive_of(&scene, 0)));
     }
     scene.crash(Fate::PowerCut);
     scene
+}
+
+/// The drive that a sector is on.
+fn drive_of(scene: &Scene, sector: u64) -> DriveIndex {
+    let mut drives = scene.layout().drives().indexes();
+    drives.find(|drive| scene.is_on(sector, &DriveSet::EMPTY.with(*drive))).expect("it is somewhere")
 }
 
 /// Whether a sector may hold what nobody ever wrote.
@@ -49,7 +57,7 @@ fn what_is_lost_with_its_drive_leaves_what_is_beside_it_uncertain() {
         let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
         assert_eq!(may_hold_garbage(&scene, 0), lost);
         assert!(!may_hold_garbage(&scene, beside), "nobody wrote it, and it is on a drive that is there");
-        let given_up = scene.force(&DriveSet::EMPTY.with(scene.drive_of(beside)));
+        let given_up = scene.force(&DriveSet::EMPTY.with(drive_of(&scene, beside)));
         assert_eq!(given_up, 1, "of a drive that is out: lost {lost}");
         assert!(may_hold_garbage(&scene, beside));
         assert!(!may_hold_garbage(&scene, beside + 1), "no write was cut off beside it");
@@ -63,7 +71,7 @@ fn what_is_lost_says_nothing_of_its_stripe_when_redundancy_agrees() {
     let settled = scene.settled();
     scene.flushed(&settled);
     let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
-    assert_eq!(scene.force(&DriveSet::EMPTY.with(scene.drive_of(beside))), 0);
+    assert_eq!(scene.force(&DriveSet::EMPTY.with(drive_of(&scene, beside))), 0);
     assert!(!may_hold_garbage(&scene, beside));
 }
 
@@ -117,7 +125,7 @@ fn what_the_cache_writes_once_a_drive_is_out_leaves_what_is_beside_it_uncertain(
             flush();
         }
         let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
-        let out = DriveSet::EMPTY.with(scene.drive_of(beside));
+        let out = DriveSet::EMPTY.with(drive_of(&scene, beside));
         scene.array.out.set(out);
         scene.array.note_losses();
         flush();

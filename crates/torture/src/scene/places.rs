@@ -1,0 +1,58 @@
+//! Where a volume's sectors lie: by all layouts that it may have.
+
+use super::Scene;
+use layout::{CopyIndex, DataIndex, Geometry};
+use std::collections::BTreeSet;
+use units::{ByteCount, ByteOffset, DriveSet, StripeIndex};
+
+impl Scene {
+    /// The stripe that a sector is in by a layout, the strip of data, and where in that.
+    fn strip_of(&self, layout: &Geometry, sector: u64) -> (StripeIndex, DataIndex, ByteCount) {
+        let (stripe, within) = layout.stripe_of(ByteOffset(sector * self.setup.sector().bytes().0));
+        let (index, at) = layout.strip_of(within);
+        (stripe, index, at)
+    }
+
+    /// Whether a sector may be on one of these drives.
+    pub(super) fn is_on(&self, sector: u64, drives: &DriveSet) -> bool {
+        self.layouts().any(|layout| {
+            let (stripe, index, _) = self.strip_of(&layout, sector);
+            drives.contains(layout.data_cell(stripe, index, CopyIndex(0)).drive)
+        })
+    }
+
+    /// Sectors in the same columns as one, its own stripe's, that may be on one of these drives.
+    pub(super) fn beside_on(&self, sector: u64, drives: &DriveSet) -> BTreeSet<u64> {
+        let mut beside = BTreeSet::new();
+        for layout in self.layouts() {
+            let (stripe, _, at) = self.strip_of(&layout, sector);
+            for index in (0..layout.data_strips()).map(DataIndex) {
+                if drives.contains(layout.data_cell(stripe, index, CopyIndex(0)).drive) {
+                    let offset = layout.volume_offset(stripe, index, at);
+                    // A stripe of the next layout may reach beyond the volume's last byte.
+                    if offset.0 < self.setup.geometry.capacity().0 {
+                        beside.insert(offset.0 / self.setup.sector().bytes().0);
+                    }
+                }
+            }
+        }
+        beside
+    }
+
+    /// Where a sector lies, for people; on the way to another layout by both.
+    pub fn place_of(&self, sector: u64) -> String {
+        let place = |layout: Geometry| {
+            let (stripe, index, at) = self.strip_of(&layout, sector);
+            let cell = layout.data_cell(stripe, index, CopyIndex(0));
+            format!(
+                "stripe {}, byte {} of data strip {}, on drive {} at byte {}",
+                stripe.0,
+                at.0,
+                index.0,
+                cell.drive.0,
+                cell.offset.0 + at.0
+            )
+        };
+        self.layouts().map(place).collect::<Vec<_>>().join("; by the next layout ")
+    }
+}

@@ -1,0 +1,143 @@
+//! What a seed draws of other layouts that the first volume goes to. The draws are its own: everything else is what it is without them.
+
+use super::{Place, Setup};
+use crate::options::{Lie, Migrations, Options};
+use engine::Reshape;
+use layout::{Geometry, Level, Shape};
+use units::{ByteCount, DriveCount, StripSize};
+use world_sim::{DriveOptions, Rng, Unwritten};
+
+/// Levels that a volume can go from, and to.
+const FROM: [Level; 4] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6];
+const TO: [Level; 3] = [Level::Raid0, Level::Raid5, Level::Raid6];
+
+/// How many drives one migration adds at most.
+const MOST_ADDED: u16 = 2;
+
+/// What is saved and moved at a time at most. The controller takes less of a volume that is as small as these.
+const AT_A_TIME: ByteCount = ByteCount(4 << 20);
+
+/// Where the first volume of a run goes.
+#[derive(Clone, Debug)]
+pub struct MigrationsSetup {
+    /// The layouts, one after the other.
+    pub ways: Vec<WaySetup>,
+}
+
+/// One migration.
+#[derive(Clone, Debug)]
+pub struct WaySetup {
+    /// The layout that the volume comes to.
+    pub geometry: Geometry,
+    /// How many drives are added for it.
+    pub added: u16,
+    /// Whether hosts can use all there is in the end, and not only as much as before.
+    pub is_full: bool,
+}
+
+impl MigrationsSetup {
+    /// The names of the drives that a migration adds.
+    pub fn names_of(&self, way: usize) -> Vec<String> {
+        let before: u16 = self.ways[..way].iter().map(|way| way.added).sum();
+        (before..before + self.ways[way].added).map(|index| format!("m{index}")).collect()
+    }
+
+    /// The names of all drives that are ever added.
+    pub fn names(&self) -> Vec<String> {
+        (0..self.ways.len()).flat_map(|way| self.names_of(way)).collect()
+    }
+
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        let ways = self.ways.iter().map(|way| {
+            let geometry = &way.geometry;
+            format!("{} over {} drives, strip {}", geometry.level(), geometry.drives().0, geometry.strip())
+        });
+        format!("it may go to {}", ways.collect::<Vec<_>>().join(", then to "))
+    }
+}
+
+/// Has the first volume go to other layouts, in some runs.
+pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> {
+    let mut rng = Rng::new(first.seed, "migrations", "");
+    let drawn = rng.chance(1, 4);
+    let is_there = match options.migrations {
+        Migrations::Never => false,
+        Migrations::Drawn => drawn,
+        Migrations::Always => true,
+    };
+    if !is_there || options.lie != Lie::None {
+        return None;
+    }
+    let (mut at, mut ways) = (first.geometry, Vec::new());
+    for nth in 0..rng.between(1, 2) {
+        let all = ways_from(&at);
+        if all.is_empty() {
+            break;
+        }
+        let way = all[rng.below(all.len() as u64) as usize];
+        at = way;
+        let before = ways.last().map_or(first.geometry, |way: &WaySetup| way.geometry);
+        let is_full = rng.chance(1, 2) || nth > 0;
+        ways.push(WaySetup { geometry: way, added: way.drives().0 - before.drives().0, is_full });
+    }
+    (!ways.is_empty()).then_some(MigrationsSetup { ways })
+}
+
+impl Setup {
+    /// Where the volume goes. Where another one lies on the same drives nothing is moved.
+    pub fn migrations(&self) -> Option<&MigrationsSetup> {
+        let is_shared = self.beside.iter().any(|other| other.place == Place::SameDrives);
+        self.migrations.as_ref().filter(|_| !is_shared)
+    }
+
+    /// The nature of a drive that a migration adds. It holds anything.
+    pub fn added_drive(&self) -> DriveOptions {
+        let size = self.drives.iter().map(|drive| drive.size).max().unwrap_or_default();
+        DriveOptions { size, unwritten: Unwritten::Noise, ..self.drives[0].clone() }
+    }
+
+    /// The layout that the volume has after so many migrations.
+    pub fn layout(&self, migrations: usize) -> Option<Geometry> {
+        match migrations.checked_sub(1) {
+            None => Some(self.geometry),
+            Some(nth) => Some(self.migrations()?.ways.get(nth)?.geometry),
+        }
+    }
+
+    /// All layouts that the volume ever has.
+    pub fn layouts(&self) -> impl Iterator<Item = Geometry> + '_ {
+        (0..).map_while(|migrations| self.layout(migrations))
+    }
+
+    /// Whether drives may change what they hold without telling anybody, at any time. Not where a volume is moved: what
+    /// is wrong would be somewhere else by then.
+    pub fn is_silent(&self) -> bool {
+        self.silent && self.migrations().is_none()
+    }
+}
+
+/// Every layout that the controller moves a volume to.
+fn ways_from(from: &Geometry) -> Vec<Geometry> {
+    let mut ways = Vec::new();
+    if !FROM.contains(&from.level()) {
+        return ways;
+    }
+    let strip = from.strip().bytes().0;
+    for (level, more) in TO.into_iter().flat_map(|level| (0..=MOST_ADDED).map(move |more| (level, more))) {
+        for strip in [strip / 2, strip, strip * 2] {
+            let shape = Shape::new(level, DriveCount(from.drives().0 + more));
+            let Ok(strip) = StripSize::new(ByteCount(strip)) else { continue };
+            let Ok(to) = shape.check().and_then(|()| shape.geometry(strip, from.member_size())) else {
+                continue;
+            };
+            let is_same = (level, more, strip) == (from.level(), 0, from.strip());
+            let (old, new) = (engine::served(from), engine::served(&to));
+            let way = Reshape::new(old, new, from.capacity(), AT_A_TIME, AT_A_TIME);
+            if !is_same && way.is_ok() {
+                ways.push(to);
+            }
+        }
+    }
+    ways
+}
