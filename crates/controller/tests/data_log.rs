@@ -199,6 +199,32 @@ fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
     }
 }
 
+/// A whole stripe that the data log has is in no journal. It was being written when the power was cut; then its log failed, the journal went to
+/// the members and told all, and a member was gone: given up, the stripe was read by parity that had not followed, and nobody was asked.
+#[test]
+fn a_data_log_that_is_given_up_while_a_member_is_gone_wants_a_word_about_parity() {
+    let mut bench = prepared(13, 1, &LOG[..1]);
+    bench.write("data", 0, 66, 2 * STRIP);
+    flush(&mut bench);
+    bench.wait(1);
+    end(&mut bench, End::PowerCut);
+    let log = bench.sim.drive(LOG[0]).expect("it is there");
+    log.refuse_writes(ByteRange::new(ByteOffset::ZERO, log.size()));
+    vanish(&bench, &DRIVES[..1]);
+    bench.boot(&[]);
+    let start = |accept_stale_parity| Command::VolumeStart {
+        volume: "data".into(),
+        accept_stale_parity,
+        degraded: true,
+    };
+    let why = bench.refused(ErrorKind::WrongState, start(false));
+    assert!(why.contains("softroc log discard data --yes"), "{why}");
+    bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+    let why = bench.refused(ErrorKind::WrongState, start(false));
+    assert!(why.contains("--accept-stale-parity"), "{why}");
+    bench.ask(start(true)).expect("started by a word");
+}
+
 /// What cannot be written to the drives is nowhere but in the data log: it goes neither with the log nor with the journal that it lies
 /// beside before the drives have what it promised.
 #[test]

@@ -1,7 +1,7 @@
 //! Volumes of which nothing is found: they are listed as missing, with when they were last seen and on which drives, until a drive
 //! returns or an operator forgets them.
 
-use crate::common::events::{End, at_every_event};
+use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Reply, VolumeInfo, VolumeState};
 
@@ -100,6 +100,26 @@ fn a_missing_volume_is_forgotten_by_order_and_comes_back_with_its_drives() {
     vanish(&mut bench);
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Missing, "it was seen again");
+}
+
+/// Its deletion was answered, and that it is gone was remembered a moment later: the power was cut in between, all drives were away at the next
+/// start, and it was listed as missing.
+#[test]
+fn a_volume_that_was_deleted_is_not_remembered() {
+    let mut bench = Bench::in_order(9, 1, 0);
+    bench.add_drives(&DRIVES, 40 * MIB);
+    bench.boot(&[]);
+    let sized = |wanted: &mut CreateVolume| wanted.size_bytes = Some(2 * MIB);
+    bench.create_with("data", "raid5", &DRIVES, sized).expect("there is room");
+    bench.create_with("more", "raid5", &DRIVES, sized).expect("there is room");
+    bench.wait(10);
+    let delete = Command::VolumeDelete { volume: "more".into(), disconnect_hosts: false };
+    bench.ask(delete).expect("deleted");
+    end(&mut bench, End::PowerCut);
+    vanish(&mut bench);
+    bench.boot(&[]);
+    let names: Vec<String> = volumes(&mut bench).into_iter().map(|volume| volume.name).collect();
+    assert_eq!(names, ["data"]);
 }
 
 /// What is listed is as it was called last, with all volumes of its array; all of them are forgotten together.

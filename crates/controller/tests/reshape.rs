@@ -1,7 +1,7 @@
 //! Volumes that go to another layout while they are used: begun, paused, interrupted at any event, without drives.
 
 use crate::common::events::{End, at_every_event};
-use crate::common::{Bench, MIB};
+use crate::common::{self, Bench, MIB};
 use controller::{
     Command, ErrorKind, Explain, Reply, ReshapeInfo, ReshapeVolume, SetTask, TaskInfo, TaskKind, TaskState,
     VolumeState,

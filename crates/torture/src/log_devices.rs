@@ -333,7 +333,12 @@ pub(crate) fn note(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Option<(
         return None;
     }
     if log.standing.get() == Standing::InUse {
-        on.has_it.replace(log.serving.borrow().union(&on.came_back.borrow()).cloned().collect());
+        let back = on.came_back.borrow();
+        let now = &*log.serving.borrow() | &*back;
+        let before = on.has_it.take();
+        // Until all that was promised before this process is on the drives, only those that had it then have it.
+        let is_older = on.may_restore.get() && !before.is_empty();
+        on.has_it.replace(if is_older { &(&before | &*back) & &now } else { now });
     }
     on.is_unfinished.set(false);
     on.is_told.set(is_on_log);

@@ -48,7 +48,12 @@ impl Arrays {
             notes.push(self.discard_cached(&array, &volume).await?);
         }
         if is_promised {
-            self.relabel(&array, &volume, |label| label.data_log = None).await?;
+            // Nor does the journal tell any more what was interrupted: whole stripes that this log had are not in it.
+            let given_up = |label: &mut VolumeLabel| {
+                label.data_log = None;
+                label.journal.iter_mut().for_each(|journal| journal.tells_all = false);
+            };
+            self.relabel(&array, &volume, given_up).await?;
         }
         if lacks_log {
             notes.push(self.discard_records(&array, &name, &lacking).await?);

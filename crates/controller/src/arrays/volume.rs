@@ -375,9 +375,13 @@ impl Volume {
         *self.in_effect.borrow_mut() = Some(now);
     }
 
-    /// Whether its journal tells all that may have been interrupted.
+    /// Whether its journal tells all that may have been interrupted. Whole stripes that a data log has are in no journal: it does not
+    /// when that log is given up.
     pub(crate) fn is_covered(&self) -> bool {
-        self.label().journal.is_some_and(|journal| journal.tells_all)
+        let label = self.label();
+        let given_up = self.given_up_data_log.get();
+        let lacks_data_log = label.data_log.is_some_and(|log| given_up == Some(log.id));
+        label.journal.is_some_and(|journal| journal.tells_all) && !lacks_data_log
     }
 
     /// Whether what its journal is to be called from now on is durable, and no record is called so yet.

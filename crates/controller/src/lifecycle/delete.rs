@@ -150,6 +150,8 @@ impl Lifecycle {
         if recorded {
             self.arrays.forget_cached(volume).await;
             self.arrays.free_on_log(volume.uuid()).await;
+            // Who finds none of the drives goes by what is remembered, and it must not be there again.
+            self.inventory.remember_arrays(vec![array.label()]).await;
             return Ok(());
         }
         let name = volume.name();
