@@ -1,6 +1,6 @@
 //! Drives and a shape become a volume on this thread's shard.
 
-use engine::unkept::{self, Alone};
+use engine::alone::{self, Alone};
 use engine::{
     Absorb, Attachment, CELL, CacheTerms, CellShare, Change, DataLogPlace, DataLogTerms, FaultPolicy,
     JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions, ShardMessage, StreamSharing,
@@ -170,7 +170,7 @@ pub(crate) async fn attach(
     let cells =
         u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("{cache} is too large a cache")))?;
     let memory = [ShardMessage::ReadRoom(read_room), ShardMessage::Cells(CellShare::unkept(cells, true))];
-    let Alone { volume, shard } = unkept::attach(env, attachment, memory).await.map_err(refused)?;
+    let Alone { volume, shard } = alone::attach(env, attachment, memory).await.map_err(refused)?;
     if let Some(place) = data_log {
         let gone = || refused("the engine's shard is gone");
         let (done, mut answers) = env::mailbox::mailbox(env, 1);

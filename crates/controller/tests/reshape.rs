@@ -170,6 +170,10 @@ fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
         reshape(&mut bench, order(WAYS[0]));
         arrive(&mut bench);
         assert_eq!(bench.show("data").hosts.len(), 1);
+        // What they ask for is counted as before: tasks stand back for it.
+        let (before, host) = (bench.flushes_of_hosts(), volume.clone());
+        bench.sim.run(async move { host.flush().await }).expect("no stall").expect("flushed");
+        assert_eq!(bench.flushes_of_hosts(), before + 1);
         let delete = Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false };
         bench.refused(ErrorKind::InUse, delete);
         let again = ReshapeVolume {

@@ -57,6 +57,7 @@
 //! A [`Shard`] is the sole owner of its regions; all state of a stripe lives on its shard. Shards and the
 //! controller exchange [`ShardMessage`]s and [`Report`]s, nothing else.
 
+pub mod alone;
 mod attachment;
 mod background;
 mod cache;

@@ -1,7 +1,7 @@
 //! An array with parity as one drive, for a volume that lies in several pieces: an engine of its own computes what is missing.
 
 use crate::sections::{Members, read_only_drive};
-use engine::{Attachment, VolumeDrive, VolumeService, VolumeSpec, VolumeState, unkept};
+use engine::{Attachment, VolumeDrive, VolumeService, VolumeSpec, VolumeState, alone};
 use env::sync::Signal;
 use env::{
     Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest, Result,
@@ -37,8 +37,8 @@ impl DriveSource for Computed {
         let (starting, of) = (array.clone(), env.clone());
         env.spawn("start an array", async move {
             let name = attachment.spec.name.clone();
-            let alone = unkept::attach(&of, attachment, None).await;
-            let drive = alone.map(|alone| VolumeService::new(alone.volume).as_drive());
+            let started = alone::attach(&of, attachment, None).await;
+            let drive = started.map(|alone| VolumeService::new(alone.volume).as_drive());
             let drive = drive.inspect_err(|why| tracing::warn!("{name} cannot be read: {why}"));
             *starting.drive.borrow_mut() = Some(drive.map(Rc::new));
             starting.started.notify(&of);

@@ -283,6 +283,8 @@ fn a_sink_that_is_away_gets_all_of_it_in_order_also_over_a_restart() {
         controller.softroc(&["spare", "add", &drives[0]]).ok();
         controller.softroc(&["spare", "remove", &drives[0]]).ok();
         if round == 1 {
+            // An event that nobody has written down yet ends with the process.
+            until("four wait", || controller.json(&["notify", "list"])["channels"][0]["waiting"] == 4);
             controller.kill_9();
             controller.start();
         }

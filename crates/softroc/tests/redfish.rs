@@ -83,25 +83,32 @@ fn every_resource_follows_its_schema() {
     assert!(passed > 2000 && warned == 0 && failed == 0, "{passed}, {warned}, {failed}: {bad:?}\n{said}");
 }
 
+/// The protocol validator's report: what passed, and the rows of what did not.
+fn protocol_report(managed: &Managed, judges: &Path) -> (usize, Vec<String>) {
+    let to =
+        ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--no-cert-check", "--avoid-http-redirect"];
+    let report = ["--report-type", "tsv", "--report-dir", "."];
+    let (_, said) = judged(managed, judges, "rf_protocol_validator", &[&to[..], &report].concat());
+    let files = std::fs::read_dir(&managed.controller.folder.0).expect("a folder").flatten();
+    let tsv = files.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "tsv"));
+    let tsv = tsv.unwrap_or_else(|| panic!("no report: {said}"));
+    let rows = std::fs::read_to_string(&tsv).expect("a report");
+    std::fs::remove_file(tsv).expect("it is ours");
+    let is = |row: &&str, results: &[&str]| row.split('\t').nth(4).is_some_and(|it| results.contains(&it));
+    let passed = rows.lines().filter(|row| is(row, &["PASS"])).count();
+    (passed, rows.lines().filter(|row| is(row, &["FAIL", "WARN"])).map(str::to_owned).collect())
+}
+
 #[test]
 fn the_protocol_is_followed() {
     let Some(judges) = judges() else { return };
     let managed = served("redfish-protocol");
-    let to =
-        ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--no-cert-check", "--avoid-http-redirect"];
-    let report = ["--report-type", "tsv", "--report-dir", "."];
-    let (_, said) = judged(&managed, &judges, "rf_protocol_validator", &[&to[..], &report].concat());
-    let files = std::fs::read_dir(&managed.controller.folder.0).expect("a folder").flatten();
-    let tsv = files.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "tsv"));
-    let rows = std::fs::read_to_string(tsv.unwrap_or_else(|| panic!("no report: {said}"))).expect("a report");
-    let of = |result: &str| -> Vec<&str> {
-        rows.lines().filter(|row| row.split('\t').nth(4) == Some(result)).collect()
-    };
-    let (passed, failed, warned) = (of("PASS").len(), of("FAIL"), of("WARN"));
-    assert!(
-        passed > 300 && failed.is_empty() && warned.is_empty(),
-        "{passed}: {failed:#?} {warned:#?}\n{said}"
-    );
+    let (mut passed, mut wrong) = protocol_report(&managed, &judges);
+    // It counts the bits of one token, and of random tokens some have a few too many of a kind: not of the next one as well.
+    if matches!(&wrong[..], [one] if one.contains("may not be sufficiently random")) {
+        (passed, wrong) = protocol_report(&managed, &judges);
+    }
+    assert!(passed > 300 && wrong.is_empty(), "{passed}: {wrong:#?}");
 }
 
 #[test]

@@ -348,7 +348,8 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
     scene.note_way(&volume, orders)?;
     // A spare may have taken a slot and been taken out of it before anybody looked.
     let is_of_slot = |drive: &controller::DriveInfo| {
-        matches!(drive.state, DriveState::Online | DriveState::Rebuilding | DriveState::Offline)
+        let states = [DriveState::Online, DriveState::Rebuilding, DriveState::Offline, DriveState::Stale];
+        states.contains(&drive.state)
     };
     for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| is_of_slot(drive)) {
         scene.note_drive(DriveIndex(slot as u16), &drive.name);

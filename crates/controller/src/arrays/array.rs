@@ -67,7 +67,7 @@ impl Work {
 pub(crate) struct FailureReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
-    pub(crate) volume: Uuid,
+    pub(crate) volume: Rc<Volume>,
     pub(crate) drive: DriveIndex,
     pub(crate) what: String,
     pub(crate) error: IoErrorKind,
@@ -76,7 +76,7 @@ pub(crate) struct FailureReport {
 pub(crate) struct MarkReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
-    pub(crate) volume: Uuid,
+    pub(crate) volume: Rc<Volume>,
     pub(crate) regions: RegionSet,
 }
 
@@ -249,6 +249,11 @@ impl Array {
 
     pub(crate) fn volume_served_as(&self, id: VolumeId) -> Option<Rc<Volume>> {
         self.volumes.borrow().iter().find(|volume| volume.id() == Some(id)).cloned()
+    }
+
+    /// Whether a volume is one of its, by whatever UUID.
+    pub(super) fn has(&self, volume: &Rc<Volume>) -> bool {
+        self.volumes.borrow().iter().any(|own| Rc::ptr_eq(own, volume))
     }
 
     pub(crate) fn volume(&self, uuid: Uuid) -> Option<Rc<Volume>> {

@@ -38,7 +38,7 @@ impl Arrays {
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         if lacks_log && !array.is_running() && self.check_can_record(&array, &name).is_err() {
-            return Ok(self.discard_until_the_start(array, volume));
+            return Ok(self.discard_until_the_start(array, volume, &lacking));
         }
         self.check_can_record(&array, &name)?;
         let was_served = volume.is_served();
@@ -71,11 +71,13 @@ impl Arrays {
         &self,
         array: Rc<Array>,
         volume: Rc<Volume>,
+        lacking: &[Rc<Volume>],
     ) -> (Rc<Array>, Rc<Volume>, Vec<String>) {
-        for volume in array.with_parts(&volume) {
+        // The journals of its other parts are here, and finish what was interrupted.
+        for volume in lacking {
             volume.given_up_log.set(volume.label().journal.and_then(|journal| journal.id));
             volume.given_up_data_log.set(volume.label().data_log.map(|log| log.id));
-            array.forget_journal(&volume);
+            array.forget_journal(volume);
         }
         let name = volume.name();
         let notes = vec![

@@ -87,7 +87,7 @@ impl Arrays {
             self.put_out(array, failing).await;
         }
         for FailureReport { from, number, volume, drive, .. } in reports {
-            let goes_on = array.volume(volume).is_some_and(|volume| !volume.lost().contains(drive));
+            let goes_on = array.has(&volume) && !volume.lost().contains(drive);
             let recorded = goes_on && array.label().out().contains(drive);
             let gone = Err(IoError::new(IoErrorKind::Gone));
             self.answer_report(from, number, if recorded { Ok(()) } else { gone });
@@ -112,7 +112,7 @@ impl Arrays {
             lost => lost,
         };
         for (MarkReport { from, number, volume, .. }, news) in reports.into_iter().zip(news) {
-            if let (Ok(()), false, Some(volume)) = (result, news.is_empty(), array.volume(volume)) {
+            if result.is_ok() && !news.is_empty() {
                 let written = volume.own_regions(&news);
                 self.tell_others(&volume, from, &Change::Marked(written));
             }
@@ -122,8 +122,10 @@ impl Arrays {
 
     /// Regions of a report that nobody had written before.
     fn newly_written(&self, array: &Array, report: &MarkReport) -> RegionSet {
-        let Some(volume) = array.volume(report.volume) else { return RegionSet::EMPTY };
-        let unwritten = array.unwritten(&volume);
+        if !array.has(&report.volume) {
+            return RegionSet::EMPTY;
+        }
+        let unwritten = array.unwritten(&report.volume);
         report.regions.iter().filter(|region| unwritten.contains(*region)).collect()
     }
 

@@ -30,7 +30,8 @@ const CHECKPOINT: Duration = Duration::from_secs(1);
 /// What the recorder is to record, and the report whose answer waits for it, if one does.
 pub(crate) struct ToRecord {
     answer: Option<(ShardIndex, u64)>,
-    volume: Uuid,
+    /// Itself, not by its UUID: a volume that comes to another layout gets that of the one that it was a part of.
+    volume: Rc<Volume>,
     slot: usize,
     what: What,
 }
@@ -113,19 +114,19 @@ impl Arrays {
     ) {
         let Report { from, number, kind, volume: id } = report;
         let record = |slot: DriveIndex, what| {
-            let (volume, slot) = (volume.uuid(), slot.as_usize());
+            let (volume, slot) = (volume.clone(), slot.as_usize());
             let answer = Some((from, number));
             array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what });
         };
         match kind {
             ReportKind::DriveFailed { drive, error, operation } => {
-                let (volume, what) = (volume.uuid(), format!("{operation}: {error}"));
+                let (volume, what) = (volume.clone(), format!("{operation}: {error}"));
                 let error = error.kind;
                 let report = crate::arrays::array::FailureReport { from, number, volume, drive, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
             ReportKind::MarkDirty(regions) => {
-                let (volume, regions) = (volume.uuid(), volume.array_regions(&regions));
+                let (volume, regions) = (volume.clone(), volume.array_regions(&regions));
                 array.work.marks.borrow_mut().push(crate::arrays::array::MarkReport {
                     from,
                     number,
@@ -290,7 +291,10 @@ impl Arrays {
         let mut refused = Vec::new();
         for (number, report) in reports.iter().enumerate() {
             let ToRecord { volume, slot, what, .. } = report;
-            let Some(volume) = array.volume(*volume) else { continue };
+            if !array.has(volume) {
+                refused.push(number);
+                continue;
+            }
             let member = &before.member[*slot];
             let note = |change| {
                 let to_array = |regions: &RegionSet| volume.array_regions(regions);
@@ -324,8 +328,8 @@ impl Arrays {
             array.lost.borrow().is_empty() && (next == before || self.commit(array, next, Vec::new()).await);
         for (number, report) in reports.into_iter().enumerate() {
             let done = recorded && !refused.contains(&number);
-            if done && let Some(volume) = array.volume(report.volume) {
-                self.report_recorded(&volume, &report).await;
+            if done {
+                self.report_recorded(&report.volume, &report).await;
             }
             let failed = Err(IoError::new(IoErrorKind::Gone));
             if let Some((from, number)) = report.answer {
@@ -359,6 +363,7 @@ impl Arrays {
         drive: Uuid,
         regions: RegionSet,
     ) {
+        let Some(volume) = array.volume(volume) else { return };
         let what = What::Copied(drive, regions);
         array.work.to_record.borrow_mut().push(ToRecord { answer: None, volume, slot, what });
         array.work.changed.notify(&self.env);
@@ -379,7 +384,9 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
     // By slot, and whether it is its replacement: what is left to be made current.
     let mut left: BTreeMap<(usize, bool), RegionSet> = BTreeMap::new();
     for ToRecord { volume, slot, what, .. } in reports {
-        let Some(volume) = array.volume(*volume) else { continue };
+        if !array.has(volume) {
+            continue;
+        }
         let (drive, regions) = match what {
             What::Current { regions, .. } => (None, regions),
             What::Copied(drive, regions) => (Some(*drive), regions),

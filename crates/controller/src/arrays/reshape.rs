@@ -472,8 +472,7 @@ impl Arrays {
         filled: u64,
     ) -> std::result::Result<RegionSet, String> {
         let regions = engine::Regions::of(&to.geometry);
-        let first =
-            (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
+        let first = (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).end > filled);
         let rest =
             RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
         let marks = to.array_regions(&rest);
@@ -494,6 +493,9 @@ impl Arrays {
         if let Some(label) = next.volume_mut(to.uuid()) {
             (label.uuid, label.name, label.part) = (volume.uuid(), volume.name(), None);
             label.created_unix_s = volume.label().created_unix_s;
+            // Until the rest is resynced, what is written there beside a drive that goes out is in no record.
+            let journal = label.journal.iter_mut().filter(|_| !rest.is_empty());
+            journal.for_each(|journal| journal.tells_all = false);
         }
         match self.commit(array, next, Vec::new()).await {
             true => Ok(rest),

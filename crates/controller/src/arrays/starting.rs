@@ -167,7 +167,9 @@ impl Arrays {
     /// # Errors
     /// As [`Arrays::replay_journals`]; or which drive has not returned what it was asked when the volume was served before.
     pub(crate) async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        self.check_returned(array, volume).await?;
+        for part in array.with_parts(volume) {
+            self.check_returned(array, &part).await?;
+        }
         let failed = self.replay_journals(array, &array.with_parts(volume)).await?;
         if !failed.is_empty() {
             let _turn = array.metadata.take(1).await;

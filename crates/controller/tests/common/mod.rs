@@ -298,6 +298,12 @@ impl Bench {
         }
     }
 
+    /// Flushes of hosts of the first volume that were counted.
+    pub fn flushes_of_hosts(&mut self) -> u64 {
+        let Ok(Reply::Metrics { metrics }) = self.ask(Command::Metrics {}) else { panic!("they are told") };
+        metrics.volumes[0].work.iter().find(|work| work.operation == "flush").expect("told of").completed
+    }
+
     /// Lets virtual time pass.
     pub fn wait(&mut self, seconds: u64) {
         let until = self.sim.now() + std::time::Duration::from_secs(seconds);

@@ -15,7 +15,7 @@ use env::{Buf, Durability, IoError, IoErrorKind, Slice};
 use state::Window;
 use std::ops::Range;
 use std::rc::Rc;
-use units::{ByteCount, ByteOffset, ByteRange};
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 
 /// What is read and written at a time, or one stripe where that is more.
 const AT_A_TIME: u64 = 4 << 20;
@@ -151,10 +151,20 @@ struct Found {
     lost: Vec<ByteRange>,
 }
 
+/// Whether a sector that cannot be read is lost for good: it is listed so, or nobody is away who might have it, and nobody's word about
+/// parity could give it back.
+fn is_lost(from: &Volume, sector: ByteRange) -> bool {
+    let (stripe, within) = from.geometry().stripe_of(sector.start);
+    let health = from.stripe_health(stripe, &DriveSet::EMPTY);
+    let everybody_is_here = health.readable.contains_first(from.geometry().drives());
+    let is_listed = !from.lost_within(stripe, ByteRange::new(ByteOffset(within.0), sector.len)).is_empty();
+    is_listed || (everybody_is_here && health.parity_trusted)
+}
+
 /// Reads what can be read, around sectors whose content is lost: zeroes stand for those.
 ///
 /// # Errors
-/// When something cannot be read for another reason.
+/// When something cannot be read for another reason, or may come back.
 async fn read_around(
     from: &Rc<Volume>,
     range: ByteRange,
@@ -168,6 +178,7 @@ async fn read_around(
     match read {
         Ok(()) => found.parts.push(buf),
         Err(error) if error.kind != IoErrorKind::Medium => return Err(error),
+        Err(error) if range.len <= sector && !is_lost(from, range) => return Err(error),
         Err(_) if range.len <= sector => {
             buf.bytes_mut().fill(0);
             found.parts.push(buf);

@@ -111,15 +111,14 @@ pub(crate) async fn begin_reshape(
     Ok(())
 }
 
-/// All is moved: hosts that come from now on get the volume by the new layout, under its name. Those that are here go on, and are
-/// passed on to it.
+/// All is moved: hosts that come from now on get the volume by the new layout, under its name, as the caller takes the old one out of the
+/// shard's table at once. Those that are here go on by the old one, are counted as hosts, and are passed on.
 ///
 /// # Errors
 /// One sentence, if not all is moved.
 pub(crate) fn end_reshape(volume: &Volume) -> Result<(), String> {
     let not_over = || format!("'{}' has not come to its new layout", volume.name());
     let moving = volume.moving().filter(|moving| moving.is_all_moved()).ok_or_else(not_over)?;
-    volume.hide(true);
     moving.to.rename(&volume.name());
     moving.to.set_live(0..u64::MAX);
     moving.to.hide(false);

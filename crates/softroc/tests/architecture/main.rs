@@ -286,6 +286,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         "server",
         &["volume", "task", "attachment", "messages", "shard", "members", "host", "background"],
     ),
+    ("engine", "alone", &["attachment", "messages", "host", "unkept", "server"]),
     // A test: how large what a request carries may be.
     ("engine", "sizes", &["messages", "members", "stripe", "recovery", "host"]),
     ("controller", "signals", &[]),
