@@ -220,6 +220,9 @@ async fn show(State(desk): State<Desk>, request: Request) -> Response {
         Ok(world) => world,
         Err(error) => return refused(error),
     };
+    if let Some(address) = webconsole::leads(&world, name, &query) {
+        return see(&address);
+    }
     match name {
         "events.csv" => file(&world, &query, Export::Csv, "text/csv; charset=utf-8"),
         "events.json" => file(&world, &query, Export::Json, "application/json"),
