@@ -220,4 +220,10 @@ fn what_hosts_do_is_a_sentence_a_chart_and_a_table() {
         "{page}"
     );
     assert_eq!(page.matches("data-label=\"Reads/s\"").count(), 2, "a row a minute: {page}");
+    // What was seen a while ago is not called now.
+    world.now_unix_s += 60;
+    let page = html(&world, Role::ReadOnly, "volume", &[("of", "data")]);
+    assert!(!page.contains("Over the last ten seconds") && !page.contains("Nothing is known yet"), "{page}");
+    assert!(page.contains("What they do now is not known: it was seen last <time"), "{page}");
+    assert!(page.contains("<polyline"), "{page}");
 }
