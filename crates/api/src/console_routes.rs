@@ -197,7 +197,8 @@ pub(crate) async fn world_of(
     world.traffic = needs.traffic.map(|volume| desk.traffic.of(&volume)).unwrap_or_default();
     for question in webconsole::questions(&world, page, query) {
         let answer = desk.ask(caller, question.clone()).await;
-        world.answers.push((question, answer));
+        let kept = webconsole::kept(&question, answer);
+        world.answers.push((question, kept));
     }
     Ok(world)
 }

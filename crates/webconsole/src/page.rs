@@ -6,7 +6,7 @@ use crate::{
 };
 use access::Role;
 use askama::Template;
-use controller::Command;
+use controller::{Command, Reply};
 use std::collections::BTreeMap;
 
 /// A page, without what surrounds every page.
@@ -115,6 +115,14 @@ pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
         "maintenance" => maintenance::questions(),
         _ => Vec::new(),
     }
+}
+
+/// Of an answer to one of these [`questions`] what the page needs of it.
+///
+/// # Errors
+/// The one that the answer is.
+pub fn kept(question: &Command, answer: controller::Result<Reply>) -> controller::Result<Reply> {
+    what_if::kept(question, answer)
 }
 
 /// Where somebody is led who asks for an address below `/console/` that stands for another one now.

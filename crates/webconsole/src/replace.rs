@@ -143,7 +143,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, of: &str, again: bool) -> Op
             Stage::Filling(_) | Stage::Lacking(..) | Stage::Filled(_) => {
                 Part::new("tasks", &TaskList::of(world, viewer, back, |task| tasks.contains(&task.task)))
             }
-            Stage::Works | Stage::Out | Stage::Stopped => Part::empty("tasks"),
+            Stage::Works | Stage::Out | Stage::Unserved => Part::empty("tasks"),
         },
         pull_part(world, viewer, back, &place, &stage),
         match stage.takes_a_drive() {
@@ -218,7 +218,7 @@ fn said(place: &Place<'_>, stage: &Stage<'_>) -> String {
     let volume = place.volume;
     let until = survives(volume);
     match stage {
-        Stage::Stopped => format!(
+        Stage::Unserved => format!(
             "'{}' does not serve: it is {}. Another drive in this place does not help: bring back the drives that it lacks. Run 'softroc volume show {}' for which.",
             volume.name,
             volume.state,
@@ -308,7 +308,7 @@ fn steps(place: &Place<'_>, stage: &Stage<'_>, has_new: bool) -> Vec<Step> {
     let is_gone = is_gone(place.drive);
     let done_if = |is: bool, or: How| if is { How::Done } else { or };
     let (texts, hows) = match stage {
-        Stage::Stopped => return Vec::new(),
+        Stage::Unserved => return Vec::new(),
         Stage::Works => {
             let confirm = if has_new { How::Now } else { How::Later };
             (WORKS, [done_if(has_new, How::Now), confirm, How::Later, How::Later])
@@ -351,7 +351,7 @@ fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &Place<'_>, stag
     };
     let (title, said) = match stage {
         Stage::Filling(_) | Stage::Lacking(..) => return Part::empty("pull"),
-        Stage::Stopped => ("May it be pulled?", pull(world, drive, &volumes)),
+        Stage::Unserved => ("May it be pulled?", pull(world, drive, &volumes)),
         Stage::Out if is_gone(drive) => ("It is pulled", "Nothing answers in its place any more.".to_owned()),
         Stage::Out => ("Find it and pull it", pull(world, drive, &volumes)),
         Stage::Filled(Came::Freed(old)) => (

@@ -133,7 +133,7 @@ fn instead_of<'w>(world: &'w World, rest: &str) -> Came<'w> {
 /// Where things stand.
 pub(crate) enum Stage<'w> {
     /// Its volume does not serve: that has to be mended first.
-    Stopped,
+    Unserved,
     /// It works: the new drive is filled from it.
     Works,
     /// It is out: what it held is computed from the others.
@@ -162,7 +162,7 @@ impl<'w> Stage<'w> {
     /// Of a place. `again`: whatever happened a while ago.
     pub(crate) fn of(world: &'w World, place: &Place<'w>, again: bool) -> Stage<'w> {
         if !place.volume.state.serves() {
-            return Stage::Stopped;
+            return Stage::Unserved;
         }
         if let Some(task) = place.fills(world).find(|task| !task.state.is_over()) {
             return Stage::Filling(task);

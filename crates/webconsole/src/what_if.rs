@@ -8,8 +8,8 @@ use crate::words::{Badge, Query, duration, encoded, sentence, shell_word};
 use crate::{World, words};
 use askama::Template;
 use controller::{
-    Command, DriveInfo, DriveState, ErrorKind, Explain, Reply, TaskKind, TaskState, VolumeInfo, VolumeState,
-    WellBeing,
+    Command, DriveInfo, DriveState, ErrorKind, Explain, Reply, Result, TaskKind, TaskState, VolumeInfo,
+    VolumeState, WellBeing,
 };
 use std::collections::BTreeMap;
 use units::{ByteCount, counted};
@@ -181,6 +181,16 @@ pub(crate) fn questions(world: &World, query: &Query) -> Vec<Command> {
         questions.extend(asked.small());
     }
     questions
+}
+
+/// Of an answer what the page needs: of a long read that it can be done. How it would be done is as long as the read.
+pub(crate) fn kept(question: &Command, answer: Result<Reply>) -> Result<Reply> {
+    match (question, answer) {
+        (Command::Explain(explain), Ok(Reply::Explained { .. })) if explain.size_bytes > SMALL => {
+            Ok(Reply::Explained { text: String::new(), explanation: serde_json::Value::Null })
+        }
+        (_, answer) => answer,
+    }
 }
 
 #[derive(Template)]
