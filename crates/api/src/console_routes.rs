@@ -197,7 +197,8 @@ pub(crate) async fn world_of(
     world.traffic = needs.traffic.map(|volume| desk.traffic.of(&volume)).unwrap_or_default();
     for question in webconsole::questions(&world, page, query) {
         let answer = desk.ask(caller, question.clone()).await;
-        world.answers.push((question, answer));
+        let kept = webconsole::kept(&question, answer);
+        world.answers.push((question, kept));
     }
     Ok(world)
 }
@@ -220,6 +221,9 @@ async fn show(State(desk): State<Desk>, request: Request) -> Response {
         Ok(world) => world,
         Err(error) => return refused(error),
     };
+    if let Some(address) = webconsole::leads(&world, name, &query) {
+        return see(&address);
+    }
     match name {
         "events.csv" => file(&world, &query, Export::Csv, "text/csv; charset=utf-8"),
         "events.json" => file(&world, &query, Export::Json, "application/json"),

@@ -3,7 +3,7 @@
 //! volumes an answer takes the controller milliseconds.
 
 use crate::desk::Desk;
-use controller::{Command, MetricsInfo, Reply, VolumeMetrics, WorkInfo};
+use controller::{Command, Error, ErrorKind, MetricsInfo, Reply, VolumeMetrics, WorkInfo};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -113,15 +113,31 @@ pub(crate) async fn watch(desk: Desk) {
             Ok(_) => {
                 return tracing::error!("the controller's answer is no metrics: charts stay as they are");
             }
-            Err(error) => return tracing::debug!("what hosts do is looked at no longer: {error}"),
+            Err(error) if is_the_end(&error) => {
+                return tracing::debug!("what hosts do is looked at no longer: {error}");
+            }
+            Err(error) => tracing::debug!("what hosts do was not told this time: {error}"),
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
+/// Whether nothing will be answered any more. A controller that has too much to do answers the next time: the counters go on meanwhile, and
+/// what they say is of the time since it was looked last.
+fn is_the_end(error: &Error) -> bool {
+    error.kind == ErrorKind::Stopping
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One question for which the controller had no time ended the charts until the next start.
+    #[test]
+    fn a_controller_that_is_busy_is_asked_again() {
+        assert!(!is_the_end(&Error::new(ErrorKind::Busy, "too many commands wait")));
+        assert!(is_the_end(&Error::new(ErrorKind::Stopping, "the controller is gone")));
+    }
 
     #[test]
     fn rates_are_of_the_time_between_and_never_below_nothing() {

@@ -14,6 +14,7 @@
 //! | `status` | the sentence on top of every page, and what is not as it should be |
 //! | `overview`, `volume`, `drive`, `events` | the pages |
 //! | `replace` | another drive in the place of one, step by step |
+//! | `stage` | a place of an array, and where things stand with the drive in it |
 //! | `create` | a new volume: what drives make, level by level, and what it costs |
 //! | `maintenance` | schedules, spares, the alarm, channels, accounts, the certificate |
 //! | `traffic` | what hosts asked of a volume, in numbers and as a chart |
@@ -39,6 +40,7 @@ mod maintenance;
 mod overview;
 mod page;
 mod replace;
+mod stage;
 mod status;
 mod traffic;
 mod volume;
@@ -50,6 +52,6 @@ pub use assets::{Asset, asset};
 pub use deed::{Deed, Order};
 pub use entrance::{password, sign_in};
 pub use events::{Export, export};
-pub use page::{Needs, Page, Shown, failed, needs, page, questions, told};
+pub use page::{Needs, Page, Shown, failed, kept, leads, needs, page, questions, told};
 pub use words::{Query, back, encoded};
 pub use world::{Channel, Rate, Sample, Upkeep, Viewer, World};

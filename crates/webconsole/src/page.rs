@@ -6,7 +6,7 @@ use crate::{
 };
 use access::Role;
 use askama::Template;
-use controller::Command;
+use controller::{Command, Reply};
 use std::collections::BTreeMap;
 
 /// A page, without what surrounds every page.
@@ -117,6 +117,20 @@ pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
     }
 }
 
+/// Of an answer to one of these [`questions`] what the page needs of it.
+///
+/// # Errors
+/// The one that the answer is.
+pub fn kept(question: &Command, answer: controller::Result<Reply>) -> controller::Result<Reply> {
+    what_if::kept(question, answer)
+}
+
+/// Where somebody is led who asks for an address below `/console/` that stands for another one now.
+pub fn leads(world: &World, path: &str, query: &Query) -> Option<String> {
+    let names_nothing = query.get("of").unwrap_or_default().is_empty();
+    if path == "replace" && names_nothing { replace::leads(world) } else { None }
+}
+
 /// The page at an address below `/console/`.
 pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
     let at = format!("{path}{}", query.to_address());
@@ -128,7 +142,7 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
         "drive" => drive::parts(world, viewer, &back, of).map(|parts| (format!("Drive {of}"), parts)),
         "replace" => {
             let again = query.get("again").is_some();
-            replace::parts(world, viewer, &back, of, again).map(|parts| ("Replace a drive".to_owned(), parts))
+            replace::parts(world, viewer, of, again).map(|parts| ("Replace a drive".to_owned(), parts))
         }
         "create" => Some(("Create a volume".to_owned(), create::parts(world, viewer, &back, query))),
         "what-if" => what_if::parts(world, query).map(|parts| ("What if".to_owned(), parts)),

@@ -4,134 +4,19 @@
 use crate::advice::{is_out, pull, which};
 use crate::lists::TaskList;
 use crate::page::Part;
-use crate::words::{Badge, Tone, drive_page, encoded, sentence};
+use crate::stage::{Came, Place, Stage};
+use crate::words::{Badge, Tone, drive_page, encoded, sentence, shell_word};
 use crate::{Viewer, World, deed};
 use askama::Template;
 use controller::{
-    Command, DriveInfo, DriveState, Event, ForeignDrive, Reply, TaskInfo, TaskKind, TaskState, VolumeInfo,
+    Command, DriveInfo, DriveState, ForeignDrive, Reply, TaskInfo, TaskKind, TaskState, VolumeInfo,
     VolumeState,
 };
 use units::{ByteCount, both_capacities};
 
-/// For so long after a drive was filled the page says that it is.
-const LATELY_S: u64 = 24 * 3600;
-
-/// Events that tell of a drive that took a place.
-const CAME: [&str; 2] = ["drive.takes-slot", "drive.replaced"];
-
-/// A place of an array.
-pub(crate) struct Place<'w> {
-    pub(crate) volume: &'w VolumeInfo,
-    slot: usize,
-    /// What is in it, or should be.
-    pub(crate) drive: &'w DriveInfo,
-}
-
-impl<'w> Place<'w> {
-    /// By `VOLUME:SLOT`.
-    pub(crate) fn named(world: &'w World, text: &str) -> Option<Place<'w>> {
-        let (name, slot) = text.rsplit_once(':')?;
-        let volume = world.volumes.iter().find(|volume| volume.name == name)?;
-        let slot: usize = slot.parse().ok()?;
-        Some(Place { volume, slot, drive: volume.drives.get(slot)? })
-    }
-
-    fn all(world: &'w World) -> impl Iterator<Item = Place<'w>> {
-        // Volumes of one array have the same drives: the first that is listed speaks for all.
-        let is_first = |volume: &&VolumeInfo| {
-            world
-                .volumes
-                .iter()
-                .find(|other| other.array == volume.array)
-                .is_some_and(|first| first.uuid == volume.uuid)
-        };
-        world.volumes.iter().filter(is_first).flat_map(|volume| {
-            volume.drives.iter().enumerate().map(move |(slot, drive)| Place { volume, slot, drive })
-        })
-    }
-
-    fn name(&self) -> String {
-        format!("{}:{}", self.volume.name, self.slot)
-    }
-
-    /// What somebody types who means this drive and no other.
-    pub(crate) fn proof(&self) -> String {
-        self.drive.serial.clone().unwrap_or_else(|| self.drive.name.clone())
-    }
-
-    /// Whether its drive came a while ago. (Where nobody has written yet, nothing has to be filled, and there is no task.)
-    fn was_filled_lately(&self, world: &World) -> bool {
-        let is_lately = |at_s: u64| at_s + LATELY_S > world.now_unix_s;
-        let is_done =
-            |task: &TaskInfo| task.state == TaskState::Done && task.ended_unix_s.is_some_and(is_lately);
-        let names = |text: &str| text.split_whitespace().any(|word| word == self.drive.name);
-        let has_come = |event: &Event| {
-            CAME.contains(&event.code.as_str())
-                && is_lately(event.time_unix_s)
-                && self.volume.array_volumes.contains(&event.subject)
-                && names(&event.text)
-        };
-        self.fills(world).any(is_done) || world.events.iter().any(has_come)
-    }
-
-    /// Tasks that fill it, the newest first: with what it held, or what the others say that it held.
-    fn fills(&self, world: &'w World) -> impl Iterator<Item = &'w TaskInfo> {
-        let slot = u16::try_from(self.slot).ok();
-        let volume = self.volume;
-        let sits_here = move |drive: &DriveInfo| {
-            drive.slot == slot && drive.volumes.iter().any(|name| volume.array_volumes.contains(name))
-        };
-        let here: Vec<&String> = world
-            .drives
-            .iter()
-            .filter(|drive| sits_here(drive))
-            .map(|drive| &drive.name)
-            .chain([&self.drive.name])
-            .collect();
-        world.tasks.iter().filter(move |task| {
-            let fills = matches!(
-                task.kind,
-                TaskKind::Rebuild | TaskKind::Replace | TaskKind::Copyback | TaskKind::Restore
-            );
-            fills && task.drive.as_ref().is_some_and(|drive| here.contains(&drive))
-        })
-    }
-}
-
 /// The address of the page for a place.
 pub(crate) fn replace_page(place: &str) -> String {
     format!("/console/replace?of={}", encoded(place))
-}
-
-/// Where things stand.
-enum Stage<'w> {
-    /// It works: the new drive is filled from it.
-    Works,
-    /// It is out: what it held is computed from the others.
-    Out,
-    /// A drive is being filled.
-    Filling(&'w TaskInfo),
-    /// A drive was filled a while ago.
-    Filled,
-}
-
-impl<'w> Stage<'w> {
-    fn of(world: &'w World, place: &Place<'w>, again: bool) -> Stage<'w> {
-        if let Some(task) = place.fills(world).find(|task| !task.state.is_over()) {
-            return Stage::Filling(task);
-        }
-        if is_out(place.drive.state) {
-            return Stage::Out;
-        }
-        match !again && place.was_filled_lately(world) {
-            true => Stage::Filled,
-            false => Stage::Works,
-        }
-    }
-
-    fn takes_a_drive(&self) -> bool {
-        matches!(self, Stage::Works | Stage::Out)
-    }
 }
 
 #[derive(Template)]
@@ -215,6 +100,8 @@ struct Pull {
 struct Given {
     title: &'static str,
     needs: Option<String>,
+    /// Why nobody knows what the drives hold.
+    unknown: Option<String>,
     drives: Vec<New>,
     other: Option<String>,
 }
@@ -230,36 +117,46 @@ struct New {
 
 /// What has to be asked for the page besides the world.
 pub(crate) fn questions(world: &World, of: &str) -> Vec<Command> {
-    let place = Place::named(world, of).or_else(|| first_out(world));
-    let waits = place.is_some_and(|place| Stage::of(world, &place, true).takes_a_drive());
+    let waits = Place::named(world, of).is_some_and(|place| Stage::of(world, &place, true).takes_a_drive());
     let is_asked = waits && candidates(world).next().is_some();
     is_asked.then_some(Command::ForeignList {}).into_iter().collect()
 }
 
+/// Where whoever names no place is led: to the first whose drive is out. From then on the page is about that one, whatever fails next.
+pub(crate) fn leads(world: &World) -> Option<String> {
+    first_out(world).map(|place| replace_page(&place.name()))
+}
+
 /// `None`: there is no such place.
-pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, of: &str, again: bool) -> Option<Vec<Part>> {
-    let place = match of {
-        "" => first_out(world),
-        of => Some(Place::named(world, of)?),
-    };
-    let mut parts = Vec::new();
-    if let Some(place) = &place {
-        let stage = Stage::of(world, place, again);
-        parts.push(Part::new("replace", &head(world, place, &stage)));
-        let tasks: Vec<u64> = place.fills(world).map(|task| task.task).collect();
-        parts.push(match stage {
-            Stage::Filling(_) | Stage::Filled => {
+pub(crate) fn parts(world: &World, viewer: &Viewer, of: &str, again: bool) -> Option<Vec<Part>> {
+    if of.is_empty() {
+        return Some(vec![Part::new("others", &Nothing { out: out(world), choose: choose(world, None) })]);
+    }
+    let place = Place::named(world, of)?;
+    // What was asked of a place leads back to it, and to how far it is.
+    let back = &replace_page(&place.name());
+    let stage = Stage::of(world, &place, again);
+    let tasks: Vec<u64> = place.fills(world).map(|task| task.task).collect();
+    Some(vec![
+        Part::new("replace", &head(world, &place, &stage)),
+        match stage {
+            Stage::Filling(_) | Stage::Lacking(..) | Stage::Filled(_) => {
                 Part::new("tasks", &TaskList::of(world, viewer, back, |task| tasks.contains(&task.task)))
             }
-            Stage::Works | Stage::Out => Part::empty("tasks"),
-        });
-        parts.push(pull_part(world, viewer, back, place, &stage));
-        parts.push(match stage.takes_a_drive() {
-            true => Part::new("given", &given(world, viewer, back, place, &stage)),
+            Stage::Works | Stage::Out | Stage::Unserved => Part::empty("tasks"),
+        },
+        pull_part(world, viewer, back, &place, &stage),
+        match stage.takes_a_drive() {
+            true => Part::new("given", &given(world, viewer, back, &place, &stage)),
             false => Part::empty("given"),
-        });
-    }
-    let is_other = |other: &Place<'_>| place.as_ref().is_none_or(|place| place.name() != other.name());
+        },
+        Part::new("others", &choose(world, Some(&place))),
+    ])
+}
+
+/// Places, without the one that the page is about.
+fn choose(world: &World, but: Option<&Place<'_>>) -> Choose {
+    let is_other = |other: &Place<'_>| but.is_none_or(|place| place.name() != other.name());
     let choice = |place: Place<'_>| Choice {
         name: place.name(),
         class: Tone::from(place.drive.state).class(),
@@ -267,18 +164,15 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, of: &str, again:
         badge: Badge(place.drive.state),
         which: which(place.drive),
     };
-    let places: Vec<Choice> = Place::all(world).filter(is_other).map(choice).collect();
-    let choose = Choose { places };
-    parts.push(match place.is_some() {
-        true => Part::new("others", &choose),
-        false => Part::new("others", &Nothing { choose }),
-    });
-    Some(parts)
+    Choose { places: Place::all(world).filter(is_other).map(choice).collect() }
 }
 
+/// The page of no place: what is out is said while it is open, and it becomes the page of none by itself.
 #[derive(Template)]
 #[template(path = "replace-nothing.html")]
 struct Nothing {
+    /// The first place that is out, and its page.
+    out: Option<(String, String)>,
     choose: Choose,
 }
 
@@ -293,6 +187,10 @@ fn first_out(world: &World) -> Option<Place<'_>> {
     Place::all(world).find(|place| is_out(place.drive.state))
 }
 
+fn out(world: &World) -> Option<(String, String)> {
+    first_out(world).map(|place| (place.name(), replace_page(&place.name())))
+}
+
 /// Whether nothing answers in its place any more.
 fn is_gone(drive: &DriveInfo) -> bool {
     drive.state == DriveState::Missing || drive.size_bytes.is_none()
@@ -300,36 +198,102 @@ fn is_gone(drive: &DriveInfo) -> bool {
 
 fn head(world: &World, place: &Place<'_>, stage: &Stage<'_>) -> Head {
     let has_new = candidates(world).next().is_some();
-    let said = match stage {
-        Stage::Works => format!(
-            "This drive works. The new one is filled from it while hosts go on, and then takes its place: pull this one after that. {} in the meantime.",
-            survives(place.volume)
-        ),
-        Stage::Out => format!(
-            "This drive is out, and its volumes go on without it. {} until a new one is in its place and rebuilt.",
-            survives(place.volume)
-        ),
-        Stage::Filling(task) => format!(
-            "Nothing is left to do: {} is being filled ({} %). This goes on by itself, also when nobody looks.",
-            task.subject, task.percent
-        ),
-        Stage::Filled if place.volume.state == VolumeState::Optimal => {
-            "Done: the new drive has all that belongs on it, and the volume is whole.".to_owned()
-        }
-        Stage::Filled => "This drive is done: it has all that belongs on it.".to_owned(),
-    };
-    let again = matches!(stage, Stage::Filled).then(|| format!("{}&again=yes", replace_page(&place.name())));
+    let again =
+        matches!(stage, Stage::Filled(_)).then(|| format!("{}&again=yes", replace_page(&place.name())));
     Head {
         place: place.name(),
         badge: Badge(place.drive.state),
         drive: place.drive.name.clone(),
         link: drive_page(&place.drive.name),
         which: which(place.drive),
-        said,
+        said: said(place, stage),
         reason: place.drive.reason.as_deref().map(sentence),
-        steps: steps(stage, is_gone(place.drive), has_new),
+        steps: steps(place, stage, has_new),
         again,
     }
+}
+
+/// Where things stand, in words.
+fn said(place: &Place<'_>, stage: &Stage<'_>) -> String {
+    let volume = place.volume;
+    let until = survives(volume);
+    match stage {
+        Stage::Unserved => format!(
+            "'{}' does not serve: it is {}. Another drive in this place does not help: bring back the drives that it lacks. Run 'softroc volume show {}' for which.",
+            volume.name,
+            volume.state,
+            shell_word(&volume.name)
+        ),
+        Stage::Works => format!(
+            "This drive works. The new one is filled from it while hosts go on, and then takes its place: pull this one after that. {until} in the meantime."
+        ),
+        Stage::Out => format!(
+            "This drive is out, and '{}' goes on without it. {until} until a new one is in its place and rebuilt.",
+            volume.name
+        ),
+        Stage::Filling(task) => filling(task),
+        Stage::Lacking(drive, task) => {
+            format!("{} {until} until it has all that belongs on it.", lacking(drive, *task))
+        }
+        Stage::Filled(came) => {
+            let done = match volume.state {
+                VolumeState::Optimal => {
+                    "Done: the new drive has all that belongs on it, and the volume is whole."
+                }
+                _ => "This drive is done: it has all that belongs on it.",
+            };
+            match came {
+                Came::Freed(old) => {
+                    format!(
+                        "{done} Nobody uses the old one any more. Pull that: {}, {}.",
+                        old.name,
+                        which(old)
+                    )
+                }
+                Came::Swapped => {
+                    format!("{done} Pull the old one: it is among the drives that nobody uses.")
+                }
+                Came::Rebuilt | Came::Pulled => done.to_owned(),
+            }
+        }
+    }
+}
+
+/// Of a task that is not over.
+fn filling(task: &TaskInfo) -> String {
+    let what = format!("{} is being filled ({} %)", task.subject, task.percent);
+    match task.state {
+        TaskState::Paused => format!("{what}, but that is paused: nothing goes on until it is resumed."),
+        TaskState::Waiting => format!(
+            "Nothing is left to do: {what}. It waits, and goes on by itself, also when nobody looks.{}",
+            because(task)
+        ),
+        _ => format!("Nothing is left to do: {what}. This goes on by itself, also when nobody looks."),
+    }
+}
+
+/// Of a drive that nothing fills. The last task that did.
+fn lacking(drive: &DriveInfo, task: Option<&TaskInfo>) -> String {
+    let name = &drive.name;
+    match task {
+        Some(task) if task.state == TaskState::Stopped => format!(
+            "{name} is not filled: the {} was stopped at {} %. Nothing goes on until it is resumed.",
+            task.kind, task.percent
+        ),
+        Some(task) if task.state == TaskState::Failed => format!(
+            "{name} is not filled: the {} failed at {} %.{} Nothing goes on until it is resumed.",
+            task.kind,
+            task.percent,
+            because(task)
+        ),
+        _ => format!(
+            "{name} is not filled: no task does so at the moment. One begins by itself when it can; 'softroc task list' shows it."
+        ),
+    }
+}
+
+fn because(task: &TaskInfo) -> String {
+    task.reason.as_deref().map(|why| format!(" {}", sentence(why))).unwrap_or_default()
 }
 
 fn survives(volume: &VolumeInfo) -> String {
@@ -339,9 +303,12 @@ fn survives(volume: &VolumeInfo) -> String {
     }
 }
 
-fn steps(stage: &Stage<'_>, is_gone: bool, has_new: bool) -> Vec<Step> {
+/// What has to be done; nothing where another drive does not help.
+fn steps(place: &Place<'_>, stage: &Stage<'_>, has_new: bool) -> Vec<Step> {
+    let is_gone = is_gone(place.drive);
     let done_if = |is: bool, or: How| if is { How::Done } else { or };
     let (texts, hows) = match stage {
+        Stage::Unserved => return Vec::new(),
         Stage::Works => {
             let confirm = if has_new { How::Now } else { How::Later };
             (WORKS, [done_if(has_new, How::Now), confirm, How::Later, How::Later])
@@ -353,11 +320,13 @@ fn steps(stage: &Stage<'_>, is_gone: bool, has_new: bool) -> Vec<Step> {
             let confirm = if has_new { How::Now } else { How::Later };
             (OUT, [done_if(is_gone, pull), done_if(has_new, put_in), confirm, How::Later])
         }
-        Stage::Filling(task) if task.kind == TaskKind::Replace => {
-            (WORKS, [How::Done, How::Done, How::Now, How::Later])
-        }
-        Stage::Filling(_) => (OUT, [How::Done, How::Done, How::Done, How::Now]),
-        Stage::Filled => (OUT, [How::Done; 4]),
+        Stage::Filling(task) if task.kind == TaskKind::Replace => FILLED_FROM_IT,
+        // It is filled to take the place of one that works.
+        Stage::Lacking(drive, _) if drive.state == DriveState::Filling => FILLED_FROM_IT,
+        Stage::Filling(_) | Stage::Lacking(..) => (OUT, [How::Done, How::Done, How::Done, How::Now]),
+        Stage::Filled(Came::Rebuilt) => (OUT, [How::Done; 4]),
+        Stage::Filled(Came::Pulled) => (WORKS, [How::Done; 4]),
+        Stage::Filled(Came::Freed(_) | Came::Swapped) => (WORKS, [How::Done, How::Done, How::Done, How::Now]),
     };
     texts.into_iter().zip(hows).map(|(text, how)| Step { text, how }).collect()
 }
@@ -366,21 +335,33 @@ fn steps(stage: &Stage<'_>, is_gone: bool, has_new: bool) -> Vec<Step> {
 const WORKS: [&str; 4] =
     ["Put the new drive into a free bay", "Confirm", "It is filled", "Pull the old drive"];
 
+/// How far that is while the new drive is filled.
+const FILLED_FROM_IT: ([&str; 4], [How; 4]) = (WORKS, [How::Done, How::Done, How::Now, How::Later]);
+
 /// What is done where a drive is out.
 const OUT: [&str; 4] = ["Find the drive and pull it", "Put the new drive in", "Confirm", "It is rebuilt"];
 
 fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &Place<'_>, stage: &Stage<'_>) -> Part {
-    let drive = place.drive;
-    if matches!(stage, Stage::Filling(_)) {
-        return Part::empty("pull");
-    }
     let volumes: Vec<&VolumeInfo> =
         world.volumes.iter().filter(|volume| volume.array == place.volume.array).collect();
+    // Which one is pulled in the end.
+    let drive = match stage {
+        Stage::Filled(Came::Freed(old)) => old,
+        _ => place.drive,
+    };
     let (title, said) = match stage {
+        Stage::Filling(_) | Stage::Lacking(..) => return Part::empty("pull"),
+        Stage::Unserved => ("May it be pulled?", pull(world, drive, &volumes)),
         Stage::Out if is_gone(drive) => ("It is pulled", "Nothing answers in its place any more.".to_owned()),
         Stage::Out => ("Find it and pull it", pull(world, drive, &volumes)),
-        Stage::Filled => ("Its light", "Switch it off if it is still on.".to_owned()),
-        _ => ("Find it", "Light it, to know which one to pull in the end. It is not pulled yet.".to_owned()),
+        Stage::Filled(Came::Freed(old)) => (
+            "Find the old drive and pull it",
+            format!("{}: {}. {}", old.name, which(old), pull(world, old, &[])),
+        ),
+        Stage::Filled(_) => ("Its light", "Switch it off if it is still on.".to_owned()),
+        Stage::Works => {
+            ("Find it", "Light it, to know which one to pull in the end. It is not pulled yet.".to_owned())
+        }
     };
     let light = match is_gone(drive) {
         true => Vec::new(),
@@ -403,9 +384,10 @@ fn given<'w>(world: &'w World, viewer: &Viewer, back: &str, place: &Place<'w>, s
     let coverage = world.coverage.iter().find(|array| array.volumes.contains(&place.volume.name));
     let needs_bytes = coverage.map(|array| array.needs_bytes);
     let name = place.name();
-    let found: &[ForeignDrive] = match world.answer(&Command::ForeignList {}) {
-        Some(Ok(Reply::Foreign { drives, .. })) => drives,
-        _ => &[],
+    let (found, unknown): (&[ForeignDrive], Option<String>) = match world.answer(&Command::ForeignList {}) {
+        Some(Ok(Reply::Foreign { drives, .. })) => (drives, None),
+        Some(Err(error)) => (&[], Some(sentence(&error.message))),
+        _ => (&[], Some("It was not asked.".to_owned())),
     };
     let new = |drive: &DriveInfo| {
         let is_small = needs_bytes.zip(drive.size_bytes).is_some_and(|(needs, has)| has < needs);
@@ -432,6 +414,7 @@ fn given<'w>(world: &'w World, viewer: &Viewer, back: &str, place: &Place<'w>, s
     };
     Given {
         title,
+        unknown: unknown.filter(|_| !drives.is_empty()),
         needs: needs_bytes.map(|needs| both_capacities(ByteCount(needs))),
         drives,
         other: deed::form(world, viewer, back, &name, "replace", &[]),

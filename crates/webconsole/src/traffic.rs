@@ -8,6 +8,9 @@ use units::{ByteCount, counted};
 /// Rows of the table: minutes.
 const MINUTES: u64 = 15;
 
+/// What was seen so long ago is not what hosts do now. It is looked every ten seconds.
+const FRESH_S: u64 = 30;
+
 /// The chart, in units of its own.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 110.0;
@@ -16,6 +19,8 @@ const HEIGHT: f64 = 110.0;
 #[template(path = "traffic.html")]
 pub(crate) struct Traffic {
     now: Option<String>,
+    /// When it was seen last, where that is too long ago to be called now.
+    old: Option<Moment>,
     charts: Vec<Chart>,
     rows: Vec<Row>,
 }
@@ -37,14 +42,17 @@ impl Traffic {
     /// Of the volume that the page is about.
     pub(crate) fn of(world: &World) -> Traffic {
         let samples = &world.traffic;
-        let now = samples.last().map(|last| {
+        let last = samples.last();
+        let is_old = |sample: &&Sample| sample.at_unix_s + FRESH_S < world.now_unix_s;
+        let now = last.filter(|last| !is_old(last)).map(|last| {
             format!("{}; {}.", sentence_part(&last.reads, "read"), sentence_part(&last.writes, "write"))
         });
+        let old = last.filter(is_old).map(|last| Moment { at_s: last.at_unix_s, now_s: world.now_unix_s });
         let charts = match samples.len() {
             0 | 1 => Vec::new(),
             _ => vec![throughput(samples), latencies(samples)],
         };
-        Traffic { now, charts, rows: rows(world) }
+        Traffic { now, old, charts, rows: rows(world) }
     }
 }
 

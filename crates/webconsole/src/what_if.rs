@@ -7,7 +7,10 @@ use crate::page::Part;
 use crate::words::{Badge, Query, duration, encoded, sentence, shell_word};
 use crate::{World, words};
 use askama::Template;
-use controller::{Command, DriveState, Explain, Reply, TaskKind, TaskState, VolumeInfo, WellBeing};
+use controller::{
+    Command, DriveInfo, DriveState, ErrorKind, Explain, Reply, Result, TaskKind, TaskState, VolumeInfo,
+    VolumeState, WellBeing,
+};
 use std::collections::BTreeMap;
 use units::{ByteCount, counted};
 
@@ -73,16 +76,121 @@ impl<'w> Asked<'w> {
         let offsets = (0..STRIPS).map(|strip| strip * self.volume.strip_bytes).take_while(fits);
         offsets.map(|offset| self.read(self.volume, offset, SMALL)).collect()
     }
+
+    /// How many of them a volume did not do without already; `None` if that cannot be told.
+    fn more(&self, volume: &VolumeInfo) -> Option<u16> {
+        let (current, behind): (Vec<u16>, Vec<u16>) = self
+            .failed
+            .iter()
+            .partition(|slot| !volume.drives.get(usize::from(**slot)).is_some_and(is_being_filled));
+        let count = |slots: usize| u16::try_from(slots).unwrap_or(u16::MAX);
+        let all = count(self.failed.len());
+        match lacks_what_is_filled(volume) {
+            Some(true) => Some(count(current.len())),
+            Some(false) => Some(all),
+            None => behind.is_empty().then_some(all),
+        }
+    }
 }
 
-/// What has to be asked for the page besides the world.
+/// Whether a drive serves, and does not have all that belongs on it.
+fn is_being_filled(drive: &DriveInfo) -> bool {
+    !is_out(drive.state) && drive.stale_regions > 0
+}
+
+/// Whether a volume does without the drives that are being filled, as far as its numbers of failures go: a drive may have all of one
+/// volume while it lacks some of another one of the same array. `None`: that is not told.
+fn lacks_what_is_filled(volume: &VolumeInfo) -> Option<bool> {
+    let filled = volume.drives.iter().filter(|drive| is_being_filled(drive)).count();
+    let is_anything_out = volume.drives.iter().any(|drive| is_out(drive.state));
+    match volume.state {
+        // It lacks nothing on any drive.
+        VolumeState::Optimal => Some(false),
+        _ if volume.array_volumes.len() <= 1 => Some(true),
+        // Something of it is lacking, and that can be nowhere else.
+        _ if filled == 1 && !is_anything_out => Some(true),
+        _ => None,
+    }
+}
+
+/// Whether a level computes what is lost from parity, which has to agree with the data for that.
+fn has_parity(level: &str) -> bool {
+    level.strip_prefix("raid").is_some_and(|number| number.starts_with(['4', '5', '6']))
+}
+
+/// What follows from what is known without asking.
+enum Outlook {
+    /// It does not serve now.
+    IsOut,
+    /// These are too many, whichever they are: why.
+    Ends(String),
+    /// It goes on. So many more may fail then.
+    Serves(u16),
+    /// It depends on which ones: the plan of a read says it.
+    Depends,
+    /// Nobody knows: why.
+    Unsure(String),
+}
+
+fn outlook(asked: &Asked<'_>, volume: &VolumeInfo) -> Outlook {
+    if !volume.state.serves() {
+        return Outlook::IsOut;
+    }
+    if volume.reshape.is_some() {
+        let why = "it is on its way to another layout, and which drives it needs changes meanwhile";
+        return Outlook::Unsure(why.to_owned());
+    }
+    let filled: Vec<&DriveInfo> = volume.drives.iter().filter(|drive| is_being_filled(drive)).collect();
+    let names: Vec<&str> = filled.iter().map(|drive| drive.name.as_str()).collect();
+    let lacks = format!("{} does not have all that belongs on it yet", names.join(", "));
+    let Some(more) = asked.more(volume) else {
+        return Outlook::Unsure(format!("{lacks}, and of which volumes it lacks something is not told"));
+    };
+    if more > volume.may_lose_at_most {
+        return Outlook::Ends(match volume.may_lose_at_most {
+            0 => "it survives no further failure".to_owned(),
+            most => format!("it survives {} at the very most", counted(most, "further failure")),
+        });
+    }
+    // A strip is computed from parity only where that agrees. Without another failure nothing has to be.
+    if more > 0 && volume.resync.is_some() && has_parity(&volume.level) {
+        return Outlook::Unsure(
+            "its parity does not agree everywhere yet: that is sure when the resync is done".to_owned(),
+        );
+    }
+    if more <= volume.may_lose {
+        return Outlook::Serves(volume.may_lose - more);
+    }
+    // What is read below is the beginning, which may have been filled already, or not.
+    if !filled.is_empty() && lacks_what_is_filled(volume) != Some(false) {
+        return Outlook::Unsure(format!("{lacks}: that is sure when the rebuild is done"));
+    }
+    Outlook::Depends
+}
+
+/// What has to be asked for the page besides the world: where it depends, whether all can be read; where hosts may be served then, what
+/// reads cost.
 pub(crate) fn questions(world: &World, query: &Query) -> Vec<Command> {
     let Some(asked) = Asked::of(world, query).filter(|asked| !asked.failed.is_empty()) else {
         return Vec::new();
     };
-    let mut questions: Vec<Command> = asked.volumes(world).map(|volume| asked.whole(volume)).collect();
-    questions.extend(asked.small());
+    let depends = |volume: &&VolumeInfo| matches!(outlook(&asked, volume), Outlook::Depends);
+    let whole = asked.volumes(world).filter(depends).map(|volume| asked.whole(volume));
+    let mut questions: Vec<Command> = whole.collect();
+    if matches!(outlook(&asked, asked.volume), Outlook::Serves(_) | Outlook::Depends) {
+        questions.extend(asked.small());
+    }
     questions
+}
+
+/// Of an answer what the page needs: of a long read that it can be done. How it would be done is as long as the read.
+pub(crate) fn kept(question: &Command, answer: Result<Reply>) -> Result<Reply> {
+    match (question, answer) {
+        (Command::Explain(explain), Ok(Reply::Explained { .. })) if explain.size_bytes > SMALL => {
+            Ok(Reply::Explained { text: String::new(), explanation: serde_json::Value::Null })
+        }
+        (_, answer) => answer,
+    }
 }
 
 #[derive(Template)]
@@ -126,7 +234,7 @@ pub(crate) fn parts(world: &World, query: &Query) -> Option<Vec<Part>> {
         return Some(vec![Part::new("what-if", &NoVolume {})]);
     }
     let asked = Asked::of(world, query)?;
-    let slot = |(number, drive): (usize, &controller::DriveInfo)| Slot {
+    let slot = |(number, drive): (usize, &DriveInfo)| Slot {
         number,
         bay: bay(drive),
         is_out: is_out(drive.state),
@@ -185,26 +293,24 @@ enum Fate {
 }
 
 fn fate(world: &World, asked: &Asked<'_>, volume: &VolumeInfo) -> Fate {
-    let more = u16::try_from(asked.failed.len()).unwrap_or(u16::MAX);
-    if !volume.state.serves() {
-        return Fate::IsOut;
-    }
-    if more > volume.may_lose_at_most {
-        let sentence = match volume.may_lose_at_most {
-            0 => "it survives no further failure".to_owned(),
-            most => format!("it survives {} at the very most", counted(most, "further failure")),
-        };
-        return Fate::Ends(sentence);
-    }
-    if more <= volume.may_lose {
-        return Fate::Serves(Some(volume.may_lose - more));
-    }
-    // It depends on which ones: whether what they held can be read says it.
-    match world.answer(&asked.whole(volume)) {
-        Some(Ok(_)) => Fate::Serves(None),
-        Some(Err(error)) => Fate::Ends(error.message.clone()),
-        None => Fate::Unknown("it was not asked".to_owned()),
-    }
+    let fate = match outlook(asked, volume) {
+        Outlook::IsOut => Fate::IsOut,
+        Outlook::Ends(why) => Fate::Ends(why),
+        Outlook::Unsure(why) => Fate::Unknown(why),
+        Outlook::Serves(left) => Fate::Serves(Some(left)),
+        Outlook::Depends => match world.answer(&asked.whole(volume)) {
+            Some(Ok(_)) => Fate::Serves(None),
+            // No plan reads it then.
+            Some(Err(error)) if error.kind == ErrorKind::Invalid => Fate::Ends(error.message.clone()),
+            Some(Err(error)) => Fate::Unknown(error.message.clone()),
+            None => Fate::Unknown("it was not asked".to_owned()),
+        },
+    };
+    // Numbers say that nothing is lost: a read that is refused all the same says that they are not all there is to know.
+    let is_shown = volume.uuid == asked.volume.uuid && matches!(fate, Fate::Serves(_));
+    let small = if is_shown { asked.small() } else { Vec::new() };
+    let refused = small.iter().find_map(|question| world.answer(question)?.as_ref().err());
+    refused.map_or(fate, |error| Fate::Unknown(error.message.clone()))
 }
 
 impl Fate {

@@ -3,7 +3,9 @@
 mod world;
 
 use access::Role;
-use controller::{Command, DriveState, ForeignDrive, Reply, TaskState, VolumeState};
+use controller::{
+    Command, DriveState, Error, ErrorKind, Event, ForeignDrive, Reply, TaskKind, TaskState, VolumeState,
+};
 use webconsole::World;
 use world::{html, query, world};
 
@@ -30,7 +32,9 @@ fn step(page: &str) -> &str {
 #[test]
 fn the_drive_that_failed_is_chosen_and_named_by_all_that_is_known_of_it() {
     let world = broken();
-    let page = page(&world, "");
+    let address = webconsole::leads(&world, "replace", &query(&[])).expect("it leads somewhere");
+    assert_eq!(address, "/console/replace?of=data%3A1");
+    let page = page(&world, "data:1");
     assert!(page.contains("<h1>Replace drive data:1</h1>"), "{page}");
     assert!(page.contains("enclosure e1, bay 2 · slot data:1 · ST4000NM0025 · serial ZC12"), "{page}");
     assert!(page.contains("Yes: its volumes go on without it."), "{page}");
@@ -80,7 +84,10 @@ fn a_drive_that_works_takes_its_serial_number() {
 #[test]
 fn what_a_new_drive_holds_is_said_before_it_is_taken() {
     let mut world = broken();
-    assert_eq!(webconsole::questions(&world, "replace", &query(&[])), [Command::ForeignList {}]);
+    assert_eq!(
+        webconsole::questions(&world, "replace", &query(&[("of", "data:1")])),
+        [Command::ForeignList {}]
+    );
     let held = ForeignDrive {
         name: "/dev/sde".to_owned(),
         holds: vec!["Linux md <1.2>".to_owned()],
@@ -91,11 +98,141 @@ fn what_a_new_drive_holds_is_said_before_it_is_taken() {
     world.answers = vec![(Command::ForeignList {}, Ok(told))];
     let shown = page(&world, "data:1");
     assert!(shown.contains("It is not empty: Linux md &#60;1.2&#62;."), "{shown}");
+    assert!(
+        shown.contains("A file system, or anything else, is named only when the drive is refused"),
+        "{shown}"
+    );
     // One that cannot do is not offered.
     world.drives[3].size_bytes = Some(1 << 30);
     let small = page(&world, "data:1");
     assert!(small.contains("▲ too small"), "{small}");
     assert!(!small.contains("name=\"with\" value=\"/dev/sde\""), "{small}");
+    // A question that was not answered has not said that they are empty.
+    world.answers[0].1 = Err(Error::new(ErrorKind::Busy, "too many commands wait"));
+    let unknown = page(&world, "data:1");
+    assert!(unknown.contains("What these drives hold is not known. Too many commands wait."), "{unknown}");
+}
+
+/// A page that was opened without a place chose the first drive that was out anew, each time it was told something: it never showed the
+/// rebuild that somebody had started there, and turned to another drive under their hands.
+#[test]
+fn a_page_stays_with_its_place() {
+    let mut world = broken();
+    let shown = page(&world, "");
+    assert!(shown.contains("href=\"/console/replace?of=data%3A1\">Replace it, step by step</a>"), "{shown}");
+    assert!(!shown.contains("value=\"replace\""), "nothing is asked of a place that nobody named: {shown}");
+    let shown = html(&world, Role::Administrator, "replace", &[("of", "data:1"), ("again", "yes")]);
+    assert!(
+        shown.contains("name=\"back\" value=\"/console/replace?of=data%3A1\""),
+        "it leads to how far it is: {shown}"
+    );
+    assert_eq!(webconsole::leads(&world, "replace", &query(&[("of", "data:0")])), None);
+    assert_eq!(webconsole::leads(&world, "events", &query(&[])), None);
+    world.volumes[1].drives[1].state = DriveState::Online;
+    assert_eq!(webconsole::leads(&world, "replace", &query(&[])), None);
+}
+
+/// The rebuild of slot 1 has ended so, and the drive lacks most of what belongs on it.
+fn ended(state: TaskState) -> World {
+    let mut world = world();
+    (world.tasks[0].state, world.tasks[0].ended_unix_s) = (state, Some(world::NOW - 60));
+    world.volumes[1].drives[1].stale_regions = 57;
+    world.drives[3].stale_regions = 57;
+    world
+}
+
+/// A rebuild that was stopped is over, and its drive is not out: the page said that it was done.
+#[test]
+fn a_rebuild_that_ended_too_early_is_not_done() {
+    let mut world = ended(TaskState::Stopped);
+    let came = "drive /dev/sdd takes the slot of drive /dev/sdb; rebuilding onto /dev/sdd (regions: 57)";
+    world.events.push(event("drive.takes-slot", came));
+    let stopped = page(&world, "data:1");
+    assert!(stopped.contains("/dev/sdd is not filled: the rebuild was stopped at 43 %."), "{stopped}");
+    assert!(stopped.contains("softroc task resume 7</code>"), "{stopped}");
+    assert_eq!(step(&stopped), "It is rebuilt");
+    assert!(!stopped.contains("This drive is done"), "{stopped}");
+    let mut failed = ended(TaskState::Failed);
+    failed.tasks[0].reason = Some("drive /dev/sdd cannot be written".to_owned());
+    let shown = page(&failed, "data:1");
+    assert!(shown.contains("the rebuild failed at 43 %. Drive /dev/sdd cannot be written."), "{shown}");
+    failed.tasks.clear();
+    assert!(page(&failed, "data:1").contains("no task does so at the moment"));
+    // One that is paused is not over, and does not go on by itself either.
+    let paused = page(&ended(TaskState::Paused), "data:1");
+    assert!(
+        paused.contains("nothing goes on until it is resumed") && !paused.contains("by itself"),
+        "{paused}"
+    );
+    // So does one that is filled beside a drive that works.
+    let mut beside = ended(TaskState::Stopped);
+    beside.tasks[0].kind = TaskKind::Replace;
+    beside.drives[3].state = DriveState::Filling;
+    beside.volumes[1].drives[1].clone_from(&beside.drives[0]);
+    let shown = page(&beside, "data:1");
+    assert!(shown.contains("/dev/sdd is not filled: the replace was stopped at 43 %."), "{shown}");
+    assert_eq!(step(&shown), "It is filled");
+}
+
+fn event(code: &str, text: &str) -> Event {
+    let mut event = world().events.remove(0);
+    code.clone_into(&mut event.code);
+    "data".clone_into(&mut event.subject);
+    text.clone_into(&mut event.text);
+    event
+}
+
+/// After a drive that worked was replaced, the page named and lit the new one, and nobody was told which one to pull.
+#[test]
+fn the_drive_that_was_replaced_is_the_one_to_pull() {
+    let mut world = world();
+    world.tasks.clear();
+    world.volumes[1].state = VolumeState::Optimal;
+    world.volumes[1].drives[1].state = DriveState::Online;
+    (world.drives[3].state, world.drives[1].state) = (DriveState::Online, DriveState::Unused);
+    (world.drives[1].slot, world.drives[1].volumes) = (None, Vec::new());
+    world.events.push(event("drive.replaced", "drive /dev/sdd replaced drive /dev/sdb of 'data'"));
+    world.events.push(event("drive.replaced", "drive /dev/sdx replaced drive /dev/sdd of 'data'"));
+    world.events[3].time_unix_s = world::NOW - 90_000;
+    let done = page(&world, "data:1");
+    assert_eq!(step(&done), "Pull the old drive");
+    assert!(
+        done.contains("Pull that: /dev/sdb, enclosure e1, bay 2 · ST4000NM0025 · serial ZC12."),
+        "{done}"
+    );
+    assert!(done.contains("softroc drive locate /dev/sdb --off</code>"), "{done}");
+    assert!(!done.contains("softroc drive locate /dev/sdd"), "the new one is not lit: {done}");
+    // A spare that stood in stays.
+    world.drives[1].state = DriveState::Spare;
+    assert!(!page(&world, "data:1").contains("Pull th"));
+    // When it is pulled there is nothing left to do.
+    world.drives[1].state = DriveState::Missing;
+    let pulled = page(&world, "data:1");
+    assert!(!pulled.contains("aria-current=\"step\"") && pulled.contains("Pull the old drive"), "{pulled}");
+    // The events that are looked through may not go back so far.
+    world.events.truncate(2);
+    let mut task = world::world().tasks.remove(0);
+    (task.kind, task.state, task.ended_unix_s) = (TaskKind::Replace, TaskState::Done, Some(world::NOW - 60));
+    world.tasks.push(task);
+    let unknown = page(&world, "data:1");
+    assert!(unknown.contains("it is among the drives that nobody uses"), "{unknown}");
+}
+
+/// A volume that lacks too many drives does not go on without one: another one in its place brings nothing back.
+#[test]
+fn where_the_volume_does_not_serve_nothing_is_replaced() {
+    let mut world = broken();
+    for state in [VolumeState::Offline, VolumeState::Missing] {
+        world.volumes[1].state = state;
+        let shown = page(&world, "data:1");
+        assert!(
+            shown.contains("does not serve: it is") && shown.contains("bring back the drives"),
+            "{shown}"
+        );
+        assert!(!shown.contains("goes on without it"), "{shown}");
+        assert!(!shown.contains("value=\"replace\"") && !shown.contains("class=\"steps\""), "{shown}");
+        assert_eq!(webconsole::questions(&world, "replace", &query(&[("of", "data:1")])), []);
+    }
 }
 
 #[test]

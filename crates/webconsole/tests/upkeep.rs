@@ -88,11 +88,30 @@ fn forms_become_orders() {
     let Order::Command(Command::TaskSchedule(set)) = set else { panic!("{set:?}") };
     assert_eq!((set.volume.as_deref(), set.on, set.every_days), (Some("data"), Some(true), Some(28)));
     assert_eq!(set.at_s, Some(12_600));
+    // What the form showed and nobody changed is not set: it would make the controller forget when the check ran last.
+    let shown = [
+        ("verb", "schedule-check"),
+        ("of", "data"),
+        ("was-on", "off"),
+        ("was-every", "7"),
+        ("was-at", "02:00"),
+    ];
+    let changed = |on, every, at| read(&[&shown[..], &[("on", on), ("every", every), ("at", at)]].concat());
+    let Order::Command(Command::TaskSchedule(set)) = changed("off", "7", "03:30").expect("it can").order
+    else {
+        panic!("it is a schedule");
+    };
+    assert_eq!((set.on, set.every_days, set.at_s), (None, None, Some(12_600)));
+    let same = changed("off", "7", "02:00").expect_err("nothing differs");
+    assert!(same.message.contains("nothing was changed"), "{same}");
+    let page = html(&world, Role::Operator, "maintenance", &[]);
+    assert!(page.contains("name=\"was-every\" value=\"7\""), "the form tells what it shows: {page}");
     assert_eq!(order(&[("verb", "notify-test"), ("of", "mail")]), Order::TestChannel("mail".to_owned()));
     let add = [("verb", "account-add"), ("name", "eve"), ("role", "operator")];
     assert_eq!(order(&add), Order::AddAccount("eve".to_owned(), Role::Operator));
     for wrong in [
         &[("verb", "schedule-patrol"), ("at", "25:00")][..],
+        &[("verb", "schedule-patrol"), ("on", "perhaps")],
         &[("verb", "account-add"), ("role", "king")],
         &[("verb", "account-remove"), ("of", "grace"), ("word", "grac")],
     ] {
@@ -128,6 +147,55 @@ fn a_policy_is_set_where_it_is_shown() {
     assert_eq!(policy.write_mode, Some(WriteMode::AlwaysWriteBack));
     assert_eq!(set("colour", "red", false).expect_err("there is none").kind, ErrorKind::NotFound);
     assert_eq!(set("copyback", "perhaps", false).expect_err("neither").kind, ErrorKind::Invalid);
+    // A field that was emptied asks for nothing: it was accepted, and nothing was done.
+    for policy in ["task-rate", "preset", "medium-error-limit"] {
+        let empty = set(policy, " ", false).expect_err("it is empty");
+        assert!(empty.kind == ErrorKind::Invalid && empty.message.contains("nothing was changed"), "{empty}");
+    }
+}
+
+/// `data` with one more policy, or with another value of one that it has.
+fn with_policy(name: &str, configured: &str) -> World {
+    let mut world = world();
+    let policies = &mut world.volumes[1].policies;
+    let mut policy = policies[0].clone();
+    policies.retain(|policy| policy.name != name);
+    (policy.name, policy.configured) = (name.to_owned(), configured.to_owned());
+    policies.push(policy);
+    world
+}
+
+/// A volume without a preset looked as if data-protection were configured, and the command line said `--preset 0`.
+#[test]
+fn a_volume_without_a_preset_has_none() {
+    let page = html(&with_policy("preset", "none"), Role::Administrator, "volume", &[("of", "data")]);
+    assert!(
+        page.contains("<option value=\"\" selected>–</option><option>data-protection</option>"),
+        "{page}"
+    );
+    assert!(page.contains("softroc volume set data --preset VALUE</code>"), "{page}");
+    let page = html(&with_policy("preset", "performance"), Role::Administrator, "volume", &[("of", "data")]);
+    assert!(page.contains("<option selected>performance</option>") && !page.contains(">–<"), "{page}");
+    let page =
+        html(&with_policy("medium-error-limit", "none"), Role::Administrator, "volume", &[("of", "data")]);
+    assert!(page.contains("name=\"value\" value=\"0\" required"), "no limit is 0: {page}");
+}
+
+/// A form that can be used offered values that are refused.
+#[test]
+fn a_form_offers_what_whoever_looks_may_choose() {
+    let of = |world: &World, role| html(world, role, "volume", &[("of", "data")]);
+    let world = world();
+    let (operator, all) = (of(&world, Role::Operator), of(&world, Role::Administrator));
+    for value in ["<option>always-write-back</option>", "<option>resync</option>", "name=\"sure\""] {
+        assert!(all.contains(value) && !operator.contains(value), "{value}: {operator}");
+    }
+    assert!(operator.contains("<option selected>journal</option>"), "{operator}");
+    // What is configured is not what the others would be set to by a click.
+    let resync = of(&with_policy("write-hole", "resync"), Role::Operator);
+    assert!(resync.contains("<option value=\"\" selected>–</option><option>journal</option>"), "{resync}");
+    // Who may set nothing sees what there is.
+    assert!(of(&world, Role::ReadOnly).contains("<option>resync</option>"));
 }
 
 #[test]
@@ -152,4 +220,10 @@ fn what_hosts_do_is_a_sentence_a_chart_and_a_table() {
         "{page}"
     );
     assert_eq!(page.matches("data-label=\"Reads/s\"").count(), 2, "a row a minute: {page}");
+    // What was seen a while ago is not called now.
+    world.now_unix_s += 60;
+    let page = html(&world, Role::ReadOnly, "volume", &[("of", "data")]);
+    assert!(!page.contains("Over the last ten seconds") && !page.contains("Nothing is known yet"), "{page}");
+    assert!(page.contains("What they do now is not known: it was seen last <time"), "{page}");
+    assert!(page.contains("<polyline"), "{page}");
 }

@@ -3,7 +3,7 @@
 use super::{Asked, Deed, Field, deed};
 use crate::World;
 use crate::advice::is_out;
-use crate::replace::Place;
+use crate::stage::Place;
 use crate::words::shell_word;
 use controller::{AddSpare, Command};
 

@@ -161,6 +161,11 @@ impl Asked<'_> {
         self.0.get(name).unwrap_or_default().trim()
     }
 
+    /// The same; `None` where the form has no such field.
+    fn sent(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(str::trim)
+    }
+
     /// All that was said under a name.
     fn words(&self, name: &str) -> Vec<String> {
         self.0.all(name).into_iter().map(str::to_owned).collect()
@@ -233,8 +238,13 @@ impl Deed {
     /// Its form, on a page of that address.
     fn form(&self, viewer: &Viewer, back: &str) -> String {
         let refusal = viewer.caller.may(self.order.action()).err();
+        let fields = match self.verb {
+            "policy" => policy::offered(viewer, &self.of, &self.fields),
+            _ => self.fields.clone(),
+        };
         rendered(&Form {
             deed: self,
+            fields: &fields,
             token: &viewer.token,
             back,
             refusal: refusal.map(|error| error.message),
@@ -264,6 +274,8 @@ pub(crate) fn form(
 #[template(path = "deed.html")]
 struct Form<'d> {
     deed: &'d Deed,
+    /// Its fields, as far as they are for whoever looks.
+    fields: &'d [Field],
     token: &'d str,
     back: &'d str,
     /// Why whoever looks may not.

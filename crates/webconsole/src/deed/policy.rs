@@ -1,8 +1,9 @@
 //! Policies of a volume and its array.
 
-use super::{Asked, Deed, Field, create, deed};
-use crate::World;
+use super::{Asked, Deed, Field, Kind, create, deed};
 use crate::words::shell_word;
+use crate::{Viewer, World};
+use access::Action;
 use controller::{
     AttachPolicy, CacheMode, Command, DriveCache, Error, ErrorKind, Preset, ReadMode, Result, SectorFormat,
     SetPolicy, StartDegraded, WriteHole, WriteMode,
@@ -59,14 +60,18 @@ pub(super) fn policy(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed>
     let volume = world.volumes.iter().find(|volume| volume.name == of);
     let configured = volume
         .and_then(|volume| volume.policies.iter().find(|policy| policy.name == name))
-        .map(|policy| bare(&policy.configured).to_owned())
+        .map(|policy| bare(name, &policy.configured).to_owned())
         .unwrap_or_default();
-    let sent = Some(asked.word("value")).filter(|value| !value.is_empty());
+    let sent = asked.sent("value");
+    if sent == Some("") {
+        let sentence = format!("no value of {name} was given; nothing was changed");
+        return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
     let mut fields = vec![Field::said("policy", name)];
     let all = values(name);
     fields.push(match all.is_empty() {
         true => Field::filled("value", name, configured.clone()),
-        false => Field::chosen("value", name, all, configured.clone()),
+        false => Field::chosen("value", name, all.clone(), configured.clone()),
     });
     if name == "write-mode" {
         fields.push(Field::tick("sure", "A power cut may lose what was flushed (always-write-back)"));
@@ -80,18 +85,50 @@ pub(super) fn policy(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed>
         let sentence = "with always-write-back a power cut may lose what was flushed: tick that you know; nothing was changed";
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
+    // None of the presets, for one, is nothing that could be set.
+    let is_set = !configured.is_empty() && (all.is_empty() || all.contains(&configured.as_str()));
     let cli = format!(
         "softroc volume set {} --{name} {}",
         shell_word(of),
-        shell_word(sent.unwrap_or(if configured.is_empty() { "VALUE" } else { &configured }))
+        shell_word(sent.unwrap_or(if is_set { &configured } else { "VALUE" }))
     );
     Ok(Deed { fields, ..deed("policy", of, format!("Set {name}"), Command::VolumePolicy(command), cli) })
 }
 
+/// The fields of the form of a policy, for somebody: without values that are refused to them, unless all are. Where what is configured is
+/// none of the values, nothing is chosen at first.
+pub(super) fn offered(viewer: &Viewer, of: &str, fields: &[Field]) -> Vec<Field> {
+    let name = fields.iter().find_map(|field| match &field.kind {
+        Kind::Said(name) if field.name == "policy" => Some(name.as_str()),
+        _ => None,
+    });
+    let Some(name) = name else { return fields.to_vec() };
+    let may = |value: &str| {
+        let action = set(of, name, value).map(|set| Action::of(&Command::VolumePolicy(set)));
+        action.is_ok_and(|action| viewer.caller.may(action).is_ok())
+    };
+    let mut fields = fields.to_vec();
+    for field in &mut fields {
+        let Kind::Chosen(all, first) = &mut field.kind else { continue };
+        if all.iter().any(|value| may(value)) {
+            all.retain(|value| may(value));
+        }
+        if !all.contains(&first.as_str()) {
+            all.insert(0, "");
+            first.clear();
+        }
+    }
+    let loses_flushes = WriteMode::AlwaysWriteBack.name();
+    fields.retain(|field| {
+        field.kind != Kind::Tick || viewer.caller.may(Action::VolumePolicy).is_err() || may(loses_flushes)
+    });
+    fields
+}
+
 /// A value without what makes it readable: `30 %` is 30, and no limit is 0.
-fn bare(value: &str) -> &str {
+fn bare<'v>(name: &str, value: &'v str) -> &'v str {
     match value.trim_end_matches('%').trim_end() {
-        "none" => "0",
+        "none" if name == "medium-error-limit" => "0",
         value => value,
     }
 }
@@ -106,7 +143,7 @@ fn set(of: &str, name: &str, value: &str) -> Result<SetPolicy> {
         "off" => Ok(Some(false)),
         _ => Err(wrong()),
     };
-    let number = || bare(value).parse::<u32>().map_err(|_| wrong());
+    let number = || bare(name, value).parse::<u32>().map_err(|_| wrong());
     let mut set = SetPolicy { volume: of.to_owned(), ..SetPolicy::default() };
     match name {
         "preset" => {
@@ -177,6 +214,7 @@ mod tests {
             }
             assert!(set("v", name, "nonsense").is_err(), "{name}");
         }
-        assert_eq!((bare("30 %"), bare("none"), bare("on")), ("30", "0", "on"));
+        assert_eq!((bare("task-rate", "30 %"), bare("copyback", "on")), ("30", "on"));
+        assert_eq!((bare("medium-error-limit", "none"), bare("preset", "none")), ("0", "none"));
     }
 }

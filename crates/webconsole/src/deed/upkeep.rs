@@ -16,10 +16,11 @@ pub(super) fn alarm(verb: &str) -> Option<Deed> {
     Some(deed(verb, "", label.to_owned(), Command::AlarmSet { to }, cli))
 }
 
-/// A schedule: of the patrol, or of checks of a volume.
+/// A schedule: of the patrol, or of checks of a volume. The form also tells what it showed, and what is as it was is not set: whatever is
+/// set begins the schedule anew, and when it ran last is forgotten.
 ///
 /// # Errors
-/// `Invalid` if a number of days or a time cannot be read.
+/// `Invalid` if a number of days or a time cannot be read, or nothing differs from what the form showed.
 pub(super) fn schedule(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
     let (verb, what, volume) = match verb {
         "schedule-patrol" => ("schedule-patrol", Scheduled::Patrol, None),
@@ -27,16 +28,37 @@ pub(super) fn schedule(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option
         _ => return Ok(None),
     };
     let (on, every, at) = (asked.word("on"), asked.word("every"), asked.word("at"));
+    let (was_on, was_every, was_at) = (asked.word("was-on"), asked.word("was-every"), asked.word("was-at"));
     let set = SetSchedule {
         what,
         volume,
-        on: (!on.is_empty()).then_some(on == "on"),
-        every_days: days(every)?,
-        at_s: time_of_day(at)?,
+        on: switch(on)?.filter(|_| on != was_on),
+        every_days: days(every)?.filter(|_| every != was_every),
+        at_s: time_of_day(at)?.filter(|_| at != was_at),
         ..SetSchedule::default()
     };
-    let of_what = if what == Scheduled::Check { format!(" {}", shell_word(of)) } else { String::new() };
-    let mut cli = format!("softroc task schedule {what}{of_what}");
+    let name = if what == Scheduled::Check { format!("check of {of}") } else { "patrol read".to_owned() };
+    let is_nothing = set.on.is_none() && set.every_days.is_none() && set.at_s.is_none();
+    if is_nothing && !was_on.is_empty() {
+        let sentence = format!("the {name} is set like that already; nothing was changed");
+        return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
+    let cli = schedule_cli(&set, of, (on, every, at));
+    let fields = vec![
+        Field::said("was-on", on),
+        Field::said("was-every", every),
+        Field::said("was-at", at),
+        Field::chosen("on", &format!("The {name} by itself"), vec!["on", "off"], on),
+        Field::filled("every", "Every so many days", every),
+        Field::filled("at", "At (UTC, HH:MM)", at),
+    ];
+    let made = deed(verb, of, format!("Set the {name}"), Command::TaskSchedule(set), cli);
+    Ok(Some(Deed { fields, ..made }))
+}
+
+fn schedule_cli(set: &SetSchedule, of: &str, (on, every, at): (&str, &str, &str)) -> String {
+    let of_what = if set.what == Scheduled::Check { format!(" {}", shell_word(of)) } else { String::new() };
+    let mut cli = format!("softroc task schedule {}{of_what}", set.what);
     for (flag, value) in [("every", every), ("at", at)] {
         if !value.is_empty() {
             let unit = if flag == "every" { "d" } else { "" };
@@ -46,14 +68,19 @@ pub(super) fn schedule(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option
     if !on.is_empty() {
         cli.push_str(if on == "on" { " --on" } else { " --off" });
     }
-    let name = if what == Scheduled::Check { format!("check of {of}") } else { "patrol read".to_owned() };
-    let fields = vec![
-        Field::chosen("on", &format!("The {name} by itself"), vec!["on", "off"], on),
-        Field::filled("every", "Every so many days", every),
-        Field::filled("at", "At (UTC, HH:MM)", at),
-    ];
-    let made = deed(verb, of, format!("Set the {name}"), Command::TaskSchedule(set), cli);
-    Ok(Some(Deed { fields, ..made }))
+    cli
+}
+
+fn switch(text: &str) -> Result<Option<bool>> {
+    match text {
+        "" => Ok(None),
+        "on" => Ok(Some(true)),
+        "off" => Ok(Some(false)),
+        _ => {
+            let sentence = format!("'{text}' is neither on nor off; nothing was changed");
+            Err(Error::new(ErrorKind::Invalid, sentence))
+        }
+    }
 }
 
 fn days(text: &str) -> Result<Option<u32>> {
