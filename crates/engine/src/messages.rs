@@ -47,6 +47,9 @@ pub enum StripeWork {
     },
     /// Write the slice (solid, hollow or zero).
     Write(Slice, Durability),
+    /// Write a whole stripe in which nothing is anybody's yet, into the drives' caches. Its redundancy does not agree before, so it is
+    /// written at once, whatever is missing and however long a record may be.
+    Lay(Slice),
     /// Give up the content.
     Trim,
     /// Write what this shard has of the volume in its cache to the drives: all that came before. The request is about no

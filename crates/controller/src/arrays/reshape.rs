@@ -472,7 +472,8 @@ impl Arrays {
         filled: u64,
     ) -> std::result::Result<RegionSet, String> {
         let regions = engine::Regions::of(&to.geometry);
-        let first = (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).end > filled);
+        let first =
+            (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
         let rest =
             RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
         let marks = to.array_regions(&rest);

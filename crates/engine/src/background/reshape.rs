@@ -5,13 +5,16 @@
 //! so that a window is read and written as anything else is, also without drives that have failed. Which of their stripes are in use
 //! is said to both layouts before anything lies elsewhere; tasks and repairs leave all others alone.
 //!
+//! What is moved is *laid*, a whole stripe by one plan: where it goes redundancy agrees with nothing before, though that of the region is
+//! trusted as a whole. A write that is cut up for the journal's sake, as it is while a drive is missing, would go by it.
+//!
 //! Blocks whose content is lost do not keep the rest from being moved: by the new layout they are lost as well, and listed so.
 //!
 //! Nobody else moves through one of the volumes meanwhile (rebuild, resync, check): what is in use would change below it.
 
 use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume};
-use env::{Buf, Durability, IoError, IoErrorKind, Slice};
+use env::{Buf, IoError, IoErrorKind, Slice};
 use state::Window;
 use std::ops::Range;
 use std::rc::Rc;
@@ -74,7 +77,7 @@ async fn fill(volume: &Volume, moving: &Moving, stripes: Range<u64>) -> Result<(
     while next < stripes.end {
         let end = (next + at_a_time).min(stripes.end);
         let range = ByteRange::from_to(ByteOffset(next * stripe), ByteOffset(end * stripe));
-        to.write_entered(range, Slice::zero(range.len), Durability::Cached).await?;
+        to.lay_entered(range, Slice::zero(range.len)).await?;
         next = end;
     }
     moving.to.make_durable().await
@@ -133,7 +136,7 @@ async fn copy_stripes(
     let parts = found.parts.into_iter().filter(|part| part.len() > ByteCount::ZERO);
     let data = volume.put_together(parts).filter(|data| data.len() == whole.len);
     let data = data.ok_or(IoError::new(IoErrorKind::TimedOut))?;
-    to.write_entered(place(whole, to_saved), data.freeze(), Durability::Cached).await?;
+    to.lay_entered(place(whole, to_saved), data.freeze()).await?;
     // Whoever reads them by the new layout is told so as well. The write called them written: they are listed after it, and before
     // anything is recorded that relies on it.
     let distance = place(bytes, from_saved).start;

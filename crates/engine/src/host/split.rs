@@ -53,6 +53,7 @@ impl StripeWork {
             StripeWork::Read(buf) => Some(buf),
             StripeWork::ReadAhead { .. }
             | StripeWork::Write(..)
+            | StripeWork::Lay(_)
             | StripeWork::Trim
             | StripeWork::Drain
             | StripeWork::Secure { .. } => None,
@@ -82,6 +83,7 @@ pub(super) fn stripes(
 pub(super) enum Whole {
     Read(Buf),
     Write(Slice, Durability),
+    Lay(Slice),
     Trim,
 }
 
@@ -93,14 +95,17 @@ impl Whole {
                 let rest = buf.split_off(len);
                 StripeWork::Read(std::mem::replace(buf, rest))
             }
-            Whole::Write(slice, durability) => {
-                let first = slice.cut(ByteCount::ZERO, len);
-                *slice = slice.cut(len, slice.len() - len);
-                StripeWork::Write(first, *durability)
-            }
+            Whole::Write(slice, durability) => StripeWork::Write(take_slice(slice, len), *durability),
+            Whole::Lay(slice) => StripeWork::Lay(take_slice(slice, len)),
             Whole::Trim => StripeWork::Trim,
         }
     }
+}
+
+fn take_slice(slice: &mut Slice, len: ByteCount) -> Slice {
+    let first = slice.cut(ByteCount::ZERO, len);
+    *slice = slice.cut(len, slice.len() - len);
+    first
 }
 
 /// Has every shard write to the drives what it has of the volume in its cache: all that hosts were answered for before.

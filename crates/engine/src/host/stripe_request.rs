@@ -30,6 +30,7 @@ pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOut
         StripeWork::Write(data, durability) => {
             (Box::pin(write(volume, stripe, within, data, durability, of)).await, None)
         }
+        StripeWork::Lay(data) => (Box::pin(lay(volume, stripe, within, data)).await, None),
         StripeWork::ReadAhead { .. } => panic!("a volume reads ahead, not its cache"),
         StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
         StripeWork::Drain => (Box::pin(volume.drain_cache()).await, None),
@@ -132,6 +133,20 @@ async fn complete_sectors(
         data.copy_to(&mut whole.bytes_mut()[at..at + within.len.as_usize()]);
     }
     Ok(whole.freeze())
+}
+
+/// Writes a whole stripe in which nothing is anybody's yet: by one plan, never in parts. Those that came first would go by redundancy that
+/// does not agree with anything, and leave it so. No record is needed: until it is durable, whoever lays it relies on what it is made of.
+async fn lay(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange, data: Slice) -> Result<(), IoError> {
+    let _held = lock_to_write(volume, stripe, within).await;
+    let _by_journal = volume.go_by_journal();
+    let _writing = match volume.is_redundant() {
+        true => Some(begin_write(volume, volume.region_of(stripe)).await?),
+        false => None,
+    };
+    let laid = put_part(volume, stripe, within, data.into(), Durability::Cached).await;
+    volume.note_written(stripe, false);
+    laid
 }
 
 /// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each drive is told;

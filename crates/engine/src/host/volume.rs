@@ -297,6 +297,15 @@ impl Volume {
         }
     }
 
+    /// Writes whole stripes of this layout in which nothing is anybody's yet, for whoever has entered it. A write would go by redundancy that
+    /// does not agree before, where it has to be cut up for the journal's sake.
+    ///
+    /// # Errors
+    /// Those of [`Volume::write`].
+    pub(crate) async fn lay_entered(self: &Rc<Self>, range: ByteRange, data: Slice) -> Result<(), IoError> {
+        Box::pin(split::run(self, range, Whole::Lay(data), self.next_tag())).await.0
+    }
+
     /// Makes `range` read as zeroes.
     ///
     /// # Errors
