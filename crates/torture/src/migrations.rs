@@ -11,12 +11,11 @@ use crate::error::{Error, Result};
 use crate::faults;
 use crate::host::Host;
 use crate::life::{Plan, RESYNC_LIMIT};
-use crate::operator;
+use crate::operator::{self, AtWork};
 use crate::scene::Scene;
 use controller::{Command, ReshapeVolume, VolumeInfo, WriteMode};
 use layout::Geometry;
 use std::cell::Cell;
-use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveCount, DriveSet};
 use world_sim::{Rng, SimDrive};
@@ -170,27 +169,10 @@ impl Scene {
     }
 }
 
-/// An operator at work.
-pub(crate) struct Beside {
-    host: Host,
-    is_stopping: Rc<Cell<bool>>,
-    is_done: Rc<Cell<bool>>,
-}
-
-impl Beside {
-    /// Waits until he has done what he is doing; he begins nothing more.
-    pub async fn stop(self) {
-        self.is_stopping.set(true);
-        while !self.is_done.get() {
-            self.host.env.sleep(Duration::from_millis(1)).await;
-        }
-    }
-}
-
 /// Has an operator order in this life that the volume goes to its next layout, if that was drawn.
-pub(crate) fn operate(host: &Host, plan: &Plan) -> Beside {
+pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
     let scene = &host.scene;
-    let beside = Beside { host: host.clone(), is_stopping: Rc::default(), is_done: Rc::default() };
+    let beside = AtWork::of(host);
     let number = scene.setup.first_incident(scene.machine.life.get()) + OF_MIGRATIONS;
     let mut rng = Rng::new(scene.setup.seed, "migration operator", &format!("number {number}"));
     let is_drawn = rng.chance(3, 4);

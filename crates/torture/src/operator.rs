@@ -20,6 +20,28 @@ use world_sim::Rng;
 /// How long an operator tries again what is refused for now.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// An operator at work on one thing beside the requests.
+pub(crate) struct AtWork {
+    pub(crate) host: Host,
+    pub(crate) is_stopping: Rc<Cell<bool>>,
+    pub(crate) is_done: Rc<Cell<bool>>,
+}
+
+impl AtWork {
+    /// One who has not begun.
+    pub fn of(host: &Host) -> AtWork {
+        AtWork { host: host.clone(), is_stopping: Rc::default(), is_done: Rc::default() }
+    }
+
+    /// Waits until he has done what he is doing; he begins nothing more.
+    pub async fn stop(self) {
+        self.is_stopping.set(true);
+        while !self.is_done.get() {
+            self.host.env.sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
 /// An operator brings every drive back that is out and there. `must`: nothing keeps him from it.
 pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
     let scene = &host.scene;

@@ -4,37 +4,19 @@ use super::{Standing, judge, log_in_use, look, present};
 use crate::faults::delay;
 use crate::host::Host;
 use crate::life::Plan;
+use crate::operator::AtWork;
 use crate::tally::Deed;
 use controller::Command;
-use std::cell::Cell;
-use std::rc::Rc;
 use std::time::Duration;
 use world_sim::Rng;
 
 /// The number of the first of what is done to logs in a life, counted from the life's first incident.
 const OF_OPERATORS: u64 = 80;
 
-/// An operator at work.
-pub(crate) struct Beside {
-    host: Host,
-    is_stopping: Rc<Cell<bool>>,
-    is_done: Rc<Cell<bool>>,
-}
-
-impl Beside {
-    /// Waits until he has done what he is doing; he begins nothing more.
-    pub async fn stop(self) {
-        self.is_stopping.set(true);
-        while !self.is_done.get() {
-            self.host.env.sleep(Duration::from_millis(1)).await;
-        }
-    }
-}
-
 /// Has an operator do to logs, in this life, what was drawn for him; nothing in the last one.
-pub(crate) fn operate(host: &Host, plan: &Plan) -> Beside {
+pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
     let scene = &host.scene;
-    let beside = Beside { host: host.clone(), is_stopping: Rc::default(), is_done: Rc::default() };
+    let beside = AtWork::of(host);
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "log operator", &instance);
     let is_idle = scene.setup.log.is_none() || scene.setup.is_neighbour() || plan.is_last || plan.goes_on;
