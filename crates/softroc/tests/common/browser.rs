@@ -72,6 +72,11 @@ impl Browser {
 
     /// Asks the browser for something.
     pub fn ask(&mut self, method: &str, parameters: Value) -> Value {
+        self.try_ask(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Asks the browser for something that it may refuse, with its reason.
+    fn try_ask(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         let id = self.next;
         self.next += 1;
         let mut message = json!({ "id": id, "method": method, "params": parameters });
@@ -82,8 +87,8 @@ impl Browser {
         loop {
             let mut answer = self.receive();
             if answer["id"] == id {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].take();
+                let refused = !answer["error"].is_null();
+                return if refused { Err(answer["error"].take()) } else { Ok(answer["result"].take()) };
             }
             self.told.push(answer);
         }
@@ -99,10 +104,14 @@ impl Browser {
 
     /// Waits until a script in the page gives `true`.
     pub fn until(&mut self, expression: &str) {
-        // A page that is just being left has no answer, or one of nothing.
+        // A page that is just being left gives nothing, or its script is ended in the middle, which is the one refusal that passes.
         super::until(expression, || {
             let parameters = json!({ "expression": expression, "returnByValue": true });
-            self.ask("Runtime.evaluate", parameters)["result"]["value"] == true
+            match self.try_ask("Runtime.evaluate", parameters) {
+                Ok(answer) => answer["result"]["value"] == true,
+                Err(error) if error["message"] == "Inspected target navigated or closed" => false,
+                Err(error) => panic!("{expression}: {error}"),
+            }
         });
     }
 
