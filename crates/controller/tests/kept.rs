@@ -201,3 +201,41 @@ fn kill_the_start(prepare: impl Fn() -> Bench, lost: &str) {
         }
     }
 }
+
+/// A volume on one drive was copied to another one, which took the slot; the power went before the label of the first one was off, and
+/// nobody took it off any more. Much later the new drive died, and the old one passed for the volume, as it was long before.
+#[test]
+fn a_drive_that_was_replaced_never_passes_for_the_volume_again() {
+    let prepare = || {
+        let mut bench = Bench::in_order(13, 1, 2);
+        bench.boot(&[]);
+        bench.create("data", "jbod", &["a"]);
+        bench.write("data", 0, 5, STRIP);
+        flush(&mut bench);
+        bench
+    };
+    let replace = |bench: &mut Bench| {
+        let (drive, with) = ("data:0".to_owned(), "b".to_owned());
+        bench.try_ask(Command::DriveReplace { drive, with, destroy_data: true }).ok()?.expect("it can be");
+        let until = bench.sim.now() + Duration::from_secs(8);
+        bench.sim.run_until(until).ok()
+    };
+    let check = |bench: &mut Bench, _: Option<()>, event: u64| {
+        bench.boot(&["b"]);
+        bench.wait(10);
+        let is_replaced = bench.show("data").drives[0].name == "b";
+        bench.write("data", 0, 9, STRIP);
+        flush(bench);
+        end(bench, End::PowerCut);
+        bench.sim.drive(if is_replaced { "b" } else { "a" }).expect("it is there").vanish();
+        bench.boot(&["b"]);
+        let read = bench.shards[0].volume_named("data").map(|_| bench.try_read("data", 0, STRIP));
+        assert!(!matches!(read, Some(Ok(_))), "event {event}: what was there before is served");
+    };
+    at_every_event(1, End::PowerCut, prepare, replace, check);
+}
+
+fn flush(bench: &mut Bench) {
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("it is flushed");
+}

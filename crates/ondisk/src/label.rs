@@ -239,10 +239,16 @@ pub struct Label {
     /// Drives that failed in it by their own fault, the latest last: nobody uses them until an operator says so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedDrive>,
+    /// Drives that were replaced while they were here, the latest last, until their label is off: one that still had it, and was found
+    /// alone one day, would pass for the array as it was then. A start takes off what a crash left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<Uuid>,
 }
 
 /// How many failed drives a label remembers; the oldest are forgotten.
 const MOST_FAILED: usize = 8;
+/// So many drives are remembered whose label is to be taken off; the oldest goes first. One that does not answer stays among them.
+const MOST_LEAVING: usize = 16;
 
 /// A drive that failed by its own fault: it could not write, or did not answer. One that vanished is none.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -286,6 +292,14 @@ impl Label {
         self.failed.push(failed);
         let surplus = self.failed.len().saturating_sub(MOST_FAILED);
         self.failed.drain(..surplus);
+    }
+
+    /// Remembers that a drive was replaced, and has a label that is to be taken off.
+    pub fn remember_leaving(&mut self, drive: Uuid) {
+        self.leaving.retain(|other| *other != drive);
+        self.leaving.push(drive);
+        let surplus = self.leaving.len().saturating_sub(MOST_LEAVING);
+        self.leaving.drain(..surplus);
     }
 
     /// Whether the array was cleanly shut down: nothing was being written when it ended.

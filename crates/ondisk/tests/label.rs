@@ -71,6 +71,7 @@ fn label() -> Label {
         clean: false,
         shut_down: false,
         failed: Vec::new(),
+        leaving: Vec::new(),
         tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume()],

@@ -71,6 +71,7 @@ fn label() -> Label {
         clean: true,
         shut_down: false,
         failed: Vec::new(),
+        leaving: Vec::new(),
         tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume(0, Level::Raid5), volume(1, Level::Raid1e)],

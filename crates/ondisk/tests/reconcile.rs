@@ -64,6 +64,7 @@ fn label(level: Level, drives: u8, generation: u64) -> Label {
         clean: true,
         shut_down: false,
         failed: Vec::new(),
+        leaving: Vec::new(),
         tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume(level, drives)],

@@ -84,7 +84,7 @@ pub(crate) struct MarkReport {
 pub(crate) struct Array {
     pub(crate) uuid: Uuid,
     /// The newest label that was written.
-    label: RefCell<Label>,
+    pub(super) label: RefCell<Label>,
     /// A generation that every member has carried that the label calls online.
     confirmed: Cell<u64>,
     places: RefCell<Vec<SlotContent>>,

@@ -76,6 +76,9 @@ impl Arrays {
         let replaces = uuid != next.member[slot].uuid;
         let left_by = next.member[slot].name.clone();
         if replaces {
+            if fresh && before.drive.as_ref().is_some_and(|before| !Rc::ptr_eq(before, drive)) {
+                next.remember_leaving(next.member[slot].uuid);
+            }
             let enclosure = next.member[slot].enclosure.take();
             let stands_in = match entering {
                 Entering::New(stands_in) => stands_in,
@@ -348,6 +351,9 @@ impl Arrays {
         let stood_in = next.member[slot].stands_in.take();
         let enclosure = next.member[slot].enclosure.clone();
         let stale = set_of(&replacement.stale);
+        if old.is_some() {
+            next.remember_leaving(next.member[slot].uuid);
+        }
         next.member[slot] = Member {
             stale: replacement.stale.clone(),
             enclosure,
@@ -383,13 +389,24 @@ impl Arrays {
             }
         }
         if let Some(old) = old {
-            self.inventory.take_label_off(&old, &names).await;
+            self.take_left_label_off(array, &old).await;
             self.spare_again(&old, stood_in).await;
             let text = format!("drive {} replaced drive {} of {names}", drive.name, old.name);
             self.report_replaced(array, &old.name, text);
         }
         array.look_at_state(self.env.unix_time());
         Ok(())
+    }
+
+    /// A drive was replaced: takes its label off. A power cut before that is durable leaves the start to do it.
+    pub(crate) async fn take_left_label_off(&self, array: &Array, drive: &Drive) {
+        let own = drive.member_label().map(|label| label.drive);
+        if self.inventory.take_label_off(drive, &array.names()).await
+            && let Some(own) = own
+        {
+            // That is recorded with the next change.
+            array.label.borrow_mut().leaving.retain(|other| *other != own);
+        }
     }
 
     fn report_replaced(&self, array: &Array, old: &str, text: String) {

@@ -168,6 +168,7 @@ mod tests {
             volume: vec![volume()],
             member: (0..SLOTS as u8).map(member).collect(),
             failed: Vec::new(),
+            leaving: Vec::new(),
         }
     }
 

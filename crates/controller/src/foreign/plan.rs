@@ -186,6 +186,7 @@ impl Foreign {
             clean: false,
             shut_down: false,
             failed: Vec::new(),
+            leaving: Vec::new(),
             tail,
             policy: Policy::default(),
             volume: Vec::new(),

@@ -34,7 +34,7 @@ use deleted::DeletedArray;
 use drive::unavailable;
 use env::Env;
 use env::sync::Credits;
-use ondisk::{FailedDrive, SpareLabel, Telling};
+use ondisk::{FailedDrive, Label, SpareLabel, Telling, Uuid};
 use seen::SeenArray;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -229,24 +229,34 @@ impl Inventory {
         created.map_err(|error| unavailable(spec, &error))
     }
 
-    /// Takes a label off a drive. Failing that, an event says so.
-    pub(crate) async fn take_label_off(&self, drive: &Drive, whose: &str) {
-        let Some(access) = drive.access() else { return };
+    /// Takes a label off a drive; whether it is off. Failing that, an event says so.
+    pub(crate) async fn take_label_off(&self, drive: &Drive, whose: &str) -> bool {
+        let Some(access) = drive.access() else { return false };
         match access.erase().await {
             Ok(()) => {
                 drive.set_label(LabelSeen::Blank);
                 drive.set_problem(None);
+                true
             }
-            Err(error) => self.events.report(EventCode::DriveLabelNotErased,
-                &drive.name,
-                &error.to_string(),
-                "it has an obsolete label",
-                format!(
+            Err(error) => {
+                let text = format!(
                     "the label of {whose} could not be taken off drive {}: {error}; write zeroes over its last 32 MiB",
                     drive.name
-                ),
-            ),
+                );
+                let effect = "it has an obsolete label";
+                let code = EventCode::DriveLabelNotErased;
+                self.events.report(code, &drive.name, &error.to_string(), effect, text);
+                false
+            }
         }
+    }
+
+    /// Drives here that one array's label calls replaced, and whose own label is still on: a crash came before it was off.
+    pub(crate) fn leaving(&self, label: &Label) -> Vec<(Uuid, Rc<Drive>)> {
+        let is_leaving = |own: &Label| own.array == label.array && label.leaving.contains(&own.drive);
+        let drives = self.drives.borrow();
+        let with_label = drives.iter().filter_map(|drive| Some((drive.member_label()?, drive)));
+        with_label.filter(|(own, _)| is_leaving(own)).map(|(own, drive)| (own.drive, drive.clone())).collect()
     }
 
     /// Makes a drive carry the label of a spare.

@@ -40,6 +40,7 @@ fn what_it_is(mut label: Label) -> Label {
     (label.generation, label.confirmed, label.clean, label.shut_down) = (0, 0, false, false);
     label.drive = Uuid::default();
     label.failed.clear();
+    label.leaving.clear();
     for member in &mut label.member {
         (member.state, member.since, member.knew, member.cause) = (MemberState::Online, 0, 0, None);
         (member.stale, member.replacement, member.stands_in) = (Runs::default(), None, None);

@@ -32,7 +32,8 @@ use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
 use env::IoError;
 use ondisk::{
-    Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, readiness, slots,
+    Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, Uuid, readiness,
+    slots,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -294,15 +295,28 @@ impl Lifecycle {
         for drive in free {
             self.inventory.take_label_off(&drive, &array.names()).await;
         }
+        let off = self.finish_leaving(array).await;
         let further: &[u64] = if degraded { &[GENERATION_STRIDE; 2] } else { &[1] };
         for step in further {
             let mut again = array.label();
+            again.leaving.retain(|drive| !off.contains(drive));
             again.generation += step - 1;
             if !self.arrays.commit(array, again, Vec::new()).await {
                 return false;
             }
         }
         true
+    }
+
+    /// Drives that were replaced, and whose label a crash left on them: which of them have none any more.
+    async fn finish_leaving(&self, array: &Array) -> Vec<Uuid> {
+        let mut off = Vec::new();
+        for (uuid, drive) in self.inventory.leaving(&array.label()) {
+            if self.inventory.take_label_off(&drive, &array.names()).await {
+                off.push(uuid);
+            }
+        }
+        off
     }
 
     fn why_lost(&self, array: &Array) -> String {

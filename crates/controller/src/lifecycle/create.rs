@@ -168,6 +168,7 @@ impl Lifecycle {
             clean: false,
             shut_down: false,
             failed: Vec::new(),
+            leaving: Vec::new(),
             tail: TailPlace::End,
             policy: Policy::default(),
             volume: vec![volume],

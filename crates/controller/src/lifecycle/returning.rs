@@ -328,7 +328,7 @@ impl Lifecycle {
             let before = array.drive(slot).filter(|before| before.name != drive.name);
             self.arrays.put_in(array, slot, drive, Entering::New(stands_in)).await?;
             if let Some(before) = before {
-                self.inventory.take_label_off(&before, &array.names()).await;
+                self.arrays.take_left_label_off(array, &before).await;
             }
             return Ok(());
         }
