@@ -33,6 +33,7 @@ mod spares;
 mod starts;
 mod tasks;
 mod trust;
+mod unbegun;
 mod ups;
 mod write_hole;
 mod write_mode;

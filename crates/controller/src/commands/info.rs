@@ -227,7 +227,12 @@ impl Commands {
     pub(super) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
         let (of_array, label) = (array.label(), volume.label());
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
-        let drives = self.member_infos(array);
+        let mut drives = self.member_infos(array);
+        let reshape = crate::lifecycle::info_on_its_way(array, volume).map(Box::new);
+        if let (None, Some(members)) = (&reshape, label.members) {
+            // Drives that it was to get by a move that has not begun: the next start takes that back.
+            drives.truncate(members.into());
+        }
         let out = array.out().union(&array.behind(volume));
         let left = volume.survives_more(&out).filter(|_| state.serves());
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
@@ -263,7 +268,7 @@ impl Commands {
             array_free_bytes: free_bytes(&of_array, &drives),
             may_lose,
             may_lose_at_most,
-            reshape: crate::lifecycle::info_on_its_way(array, volume).map(Box::new),
+            reshape,
             lost_bytes: lost.iter().map(|run| run[1] - run[0]).sum(),
             drives,
             resync: progress(array, volume).or_else(|| parts.iter().find_map(|part| progress(array, part))),
