@@ -35,6 +35,9 @@ pub struct Way {
     may_move: Cell<bool>,
     /// Whether it is being ordered.
     is_ordering: Cell<bool>,
+    /// Whether an operator has asked in this life that it be taken back: hosts are disconnected by that, and these hosts do not connect
+    /// again.
+    stops: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
     changes: Cell<u64>,
 }
@@ -53,7 +56,18 @@ impl Way {
 
     /// A process is about to start: nobody waits for an answer any more.
     pub fn begins(&self) {
+        self.stops.set(false);
         self.order(false);
+    }
+
+    /// An operator asks that it be taken back.
+    pub(crate) fn stop(&self) {
+        self.stops.set(true);
+    }
+
+    /// See the field.
+    pub(crate) fn stops(&self) -> bool {
+        self.stops.get()
     }
 
     fn order(&self, is_ordering: bool) {

@@ -9,7 +9,7 @@ use crate::setup::{Place, ReadsSetup};
 use crate::tally::Deed;
 use controller::{
     AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable, TaskInfo,
-    TaskState, WriteHole, WriteMode,
+    TaskKind, TaskState, WriteHole, WriteMode,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -366,7 +366,10 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
     if open.is_empty() {
         return Ok(());
     }
-    let task = open[rng.below(open.len() as u64) as usize].task;
+    let (task, kind) = {
+        let task = &open[rng.below(open.len() as u64) as usize];
+        (task.task, task.kind)
+    };
     let command = match rng.below(6) {
         0..=1 => Command::TaskPause { task },
         2..=3 => Command::TaskResume { task },
@@ -377,6 +380,9 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
         }
     };
     let what = format!("{command:?}");
+    if kind == TaskKind::Reshape && matches!(command, Command::TaskStop { .. }) {
+        host.scene.way.stop();
+    }
     match host.ask(command).await {
         Ok(_) => {
             host.scene.did(Deed::OperatorSteersTasks);

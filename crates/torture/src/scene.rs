@@ -544,7 +544,8 @@ impl Scene {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
         let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
-        if !self.may_fail() && !could_fail_meanwhile && !lost {
+        let is_disconnected = self.way.stops() && error.kind == IoErrorKind::Gone;
+        if !self.may_fail() && !could_fail_meanwhile && !lost && !is_disconnected {
             let faults = self.array.faults.borrow().describe();
             return Err(Error::new(
                 ErrorKind::NeedlessError,

@@ -20,7 +20,7 @@ use crate::workload;
 use controller::{Command, SetPolicy, Startable, WriteMode};
 use engine::Volume;
 use env::{Durability, Env};
-use layout::{Cell, CopyIndex, DataIndex, Level, ParityIndex, Role};
+use layout::{Cell, CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
@@ -114,10 +114,12 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
     for _ in 0..rng.between(1, STRIPES) {
         lay(&scene, &volume, &mut rng).await?;
     }
-    let places = places(&scene);
-    let wrong = wrong(&scene, &places);
+    // After a migration there may be more of it than was drawn.
+    let geometry = volume.spec().geometry;
+    let places = places(&scene, &geometry);
+    let wrong = wrong(&geometry, &places);
     let before = scene.oracle.borrow().clone();
-    excuse_places(&scene, &places, &wrong);
+    excuse_places(&scene, &geometry, &places, &wrong);
     // It does not spread: only the places themselves may read otherwise.
     life::look_at_zones(&scene, &volume).await?;
     judge_check(&host, &wrong, Startable::Check).await?;
@@ -204,8 +206,8 @@ async fn write(scene: &Scene, volume: &Rc<Volume>, stripe: StripeIndex) -> Resul
 
 /// Where drives read as something else than they should: the stripe, the drive, the range on it. Room for what other
 /// drives lose holds nothing that could be wrong.
-fn places(scene: &Scene) -> Vec<(u64, DriveIndex, ByteRange)> {
-    let (geometry, sector) = (scene.layout(), scene.setup.sector().bytes());
+fn places(scene: &Scene, geometry: &Geometry) -> Vec<(u64, DriveIndex, ByteRange)> {
+    let sector = scene.setup.sector().bytes();
     let mut places = Vec::new();
     for (index, drive) in scene.array.drives.borrow().iter().enumerate() {
         let slot = DriveIndex(index as u16);
@@ -227,8 +229,7 @@ fn places(scene: &Scene) -> Vec<(u64, DriveIndex, ByteRange)> {
 
 /// Which drives are wrong in which stripes. Where a drive is wrong in two strips of the same columns, nothing tells who is: then
 /// all may be.
-fn wrong(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong {
-    let geometry = scene.layout();
+fn wrong(geometry: &Geometry, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong {
     let (mut wrong, mut columns) = (Wrong::new(), BTreeSet::new());
     for (stripe, drive, range) in places {
         let drives = wrong.entry(*stripe).or_default();
@@ -243,8 +244,7 @@ fn wrong(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong {
 
 /// Excuses just the sectors that are wrong; where several drives are wrong in one stripe, it cannot be told what a repair
 /// makes of it.
-fn excuse_places(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)], wrong: &Wrong) {
-    let geometry = scene.layout();
+fn excuse_places(scene: &Scene, geometry: &Geometry, places: &[(u64, DriveIndex, ByteRange)], wrong: &Wrong) {
     let sector = scene.setup.sector().bytes().0;
     let mut oracle = scene.oracle.borrow_mut();
     for (stripe, slot, range) in places {
