@@ -62,6 +62,14 @@ impl Array {
         self.volumes().into_iter().filter(|volume| !volume.label().is_part()).collect()
     }
 
+    /// Regions have no meaning any more: those of volumes that its label names no more.
+    pub(crate) fn forget_regions(&self, regions: Vec<std::ops::Range<u32>>) {
+        for regions in regions {
+            self.trust(regions.clone());
+            self.drop_regions(regions);
+        }
+    }
+
     /// The volume of it that is on its way to another layout.
     pub(crate) fn on_its_way(&self) -> Option<Rc<Volume>> {
         self.volumes().into_iter().find(|volume| volume.is_on_its_way())
@@ -159,6 +167,12 @@ fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> 
     moved..end
 }
 
+/// The regions of a volume's parts.
+fn regions_of_parts(label: &Label, volume: Uuid) -> Vec<std::ops::Range<u32>> {
+    let parts = label.volume.iter().filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume));
+    parts.map(|of| of.first_region..of.end_region()).collect()
+}
+
 /// A label without a volume's parts, and without the drives that it was to get.
 fn taken_back(next: &mut Label, volume: Uuid) {
     let mut gone = RegionSet::EMPTY;
@@ -221,6 +235,7 @@ impl Arrays {
                 self.leave_reshape_now(array, volume).await?;
             } else {
                 array.set_places(before);
+                array.drop_regions(0..0);
             }
             for drive in drives {
                 self.inventory.take_label_off(drive, &array.names()).await;
@@ -433,10 +448,7 @@ impl Arrays {
             self.apply(to_id, &change).await?;
         }
         let _turn = array.metadata.take(1).await;
-        for regions in [volume.regions(), save.regions()] {
-            array.trust(regions.clone());
-            array.drop_regions(regions);
-        }
+        array.forget_regions(vec![volume.regions(), save.regions()]);
         array.look_at_state(self.env.unix_time());
         Ok(Some(to))
     }
@@ -527,8 +539,12 @@ impl Arrays {
         let recorded = {
             let _turn = array.metadata.take(1).await;
             let mut next = array.label();
+            let regions = regions_of_parts(&next, volume.uuid());
             taken_back(&mut next, volume.uuid());
             let left = self.commit_fewer(array, next).await;
+            if left.is_some() {
+                array.forget_regions(regions);
+            }
             left.ok_or_else(|| failed(format!("that '{}' stays as it is cannot be recorded", volume.name())))
         };
         for drive in recorded.iter().flatten() {
@@ -539,15 +555,21 @@ impl Arrays {
         recorded.map(drop).and(attached)
     }
 
-    /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then.
-    pub(crate) fn take_back_unbegun(&self, array: &Array, next: &mut Label) -> Vec<Rc<Drive>> {
+    /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then, and the regions
+    /// that have no meaning.
+    pub(crate) fn take_back_unbegun(
+        &self,
+        array: &Array,
+        next: &mut Label,
+    ) -> (Vec<Rc<Drive>>, Vec<std::ops::Range<u32>>) {
         let unbegun = next.volume.iter().find(|of| of.reshape.as_ref().is_some_and(|at| !at.begun));
-        let Some(uuid) = unbegun.map(|of| of.uuid) else { return Vec::new() };
+        let Some(uuid) = unbegun.map(|of| of.uuid) else { return Default::default() };
+        let regions = regions_of_parts(next, uuid);
         taken_back(next, uuid);
         let mut places = array.places();
         let left = places.split_off(next.member.len().min(places.len()));
         array.set_places(places);
-        left.into_iter().filter_map(|place| place.drive).collect()
+        (left.into_iter().filter_map(|place| place.drive).collect(), regions)
     }
 
     /// Records a label that names fewer members. The drives that are free then; `None` if that could not be.

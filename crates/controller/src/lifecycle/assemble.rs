@@ -28,6 +28,7 @@ use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
 use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
 use env::IoError;
@@ -250,7 +251,7 @@ impl Lifecycle {
         array.forget_unrecorded();
         let mut next = array.label();
         (next.clean, next.shut_down) = (false, false);
-        let free = self.arrays.take_back_unbegun(array, &mut next);
+        let taken_back = self.arrays.take_back_unbegun(array, &mut next);
         let mut places = array.places();
         let (mut gone, readmitted) = place_drives(array, &mut next, &mut places);
         for &slot in &readmitted {
@@ -289,13 +290,7 @@ impl Lifecycle {
         if !self.arrays.commit(array, next, gone).await {
             return false;
         }
-        for slot in readmitted {
-            self.arrays.report_back(array, slot);
-        }
-        for drive in free {
-            self.inventory.take_label_off(&drive, &array.names()).await;
-        }
-        let off = self.finish_leaving(array).await;
+        let off = self.follow_start(array, readmitted, taken_back).await;
         let further: &[u64] = if degraded { &[GENERATION_STRIDE; 2] } else { &[1] };
         for step in further {
             let mut again = array.label();
@@ -308,8 +303,21 @@ impl Lifecycle {
         true
     }
 
-    /// Drives that were replaced, and whose label a crash left on them: which of them have none any more.
-    async fn finish_leaving(&self, array: &Array) -> Vec<Uuid> {
+    /// What follows from what a start has recorded: who is back, and what was taken back of a move that had not begun. Drives that were
+    /// replaced, and whose label a crash left on them: which of them have none any more.
+    async fn follow_start(
+        &self,
+        array: &Array,
+        readmitted: Vec<usize>,
+        (free, regions): (Vec<Rc<Drive>>, Vec<std::ops::Range<u32>>),
+    ) -> Vec<Uuid> {
+        for slot in readmitted {
+            self.arrays.report_back(array, slot);
+        }
+        array.forget_regions(regions);
+        for drive in free {
+            self.inventory.take_label_off(&drive, &array.names()).await;
+        }
         let mut off = Vec::new();
         for (uuid, drive) in self.inventory.leaving(&array.label()) {
             if self.inventory.take_label_off(&drive, &array.names()).await {
