@@ -31,11 +31,13 @@
 //! | dies, channels, the write buffer | `ssd/mod.rs`; what garbage collection moves: `ssd/collection.rs` |
 //! | links and their practical share | `link.rs` |
 //! | the controller between them | `server.rs`, `drive_port.rs`, `host_port.rs` |
+//! | several controllers in one host | `Server::beside`; `host_stripe.rs` |
 
 pub mod catalog;
 mod device;
 mod drive_port;
 mod host_port;
+mod host_stripe;
 mod link;
 mod resource;
 mod rotating;
@@ -48,6 +50,7 @@ pub use catalog::{
     SsdSpec,
 };
 pub use device::Prepared;
+pub use host_stripe::striped;
 pub use link::{DriveLink, HostLink, LinkShares};
 pub use resource::Resource;
 pub use server::{FastPath, HostSpec, Server, ServerSpec};

@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::{SimHandle, SimId};
+use world_sim::{ProcessId, SimHandle, SimId};
 
 /// What a server is made of.
 #[derive(Clone, Debug)]
@@ -83,18 +83,27 @@ struct Lanes {
     up: Resource,
 }
 
+/// The host: what its controllers share.
+struct Host {
+    processor: Pool,
+    /// What an I/O takes of it; 0: nothing.
+    io_ns: u64,
+    /// How many controllers are in it.
+    controllers: Cell<usize>,
+}
+
 /// The controller's inside: what its ports share.
 pub(crate) struct Core {
     pub sim: SimHandle,
     pub controller: ControllerSpec,
-    host_processor: (Pool, u64),
+    machine: Rc<Host>,
     fast_path: Option<FastPath>,
     processor: Pool,
     /// What computes parity, beside the processor.
     parity: Resource,
     /// The memory of the cache.
     memory: Resource,
-    host: Link,
+    host: Rc<Link>,
     read_path: Resource,
     write_path: Resource,
     data_path: Resource,
@@ -107,8 +116,8 @@ pub(crate) struct Core {
 impl Core {
     /// A host command arrives, with its data if it writes: when the engine has it.
     pub fn host_command(&self, now_ns: u64, request: &IoRequest) -> u64 {
-        let (cores, io_ns) = &self.host_processor;
-        let asked = if *io_ns == 0 { now_ns } else { cores.book(now_ns, *io_ns) };
+        let Host { processor, io_ns, .. } = &*self.machine;
+        let asked = if *io_ns == 0 { now_ns } else { processor.book(now_ns, *io_ns) };
         let usual_ns = self.controller.host_command_ns;
         let command_ns = match (self.fast_path, &self.controller.cache) {
             (Some(fast), Some(cache)) if fast.takes(request) => cache.spec.fast_path_command_ns,
@@ -225,7 +234,7 @@ pub(crate) fn find_port(sim: SimId, server: u64, index: usize) -> Option<Rc<Driv
     PORTS.with(|ports| ports.borrow().get(&(sim, server))?.get(index)?.upgrade())
 }
 
-/// A server in a simulation. It lives as long as this.
+/// A controller in a host, with its drives, in a simulation. It lives as long as this.
 pub struct Server {
     core: Rc<Core>,
     number: u64,
@@ -237,17 +246,44 @@ pub struct Server {
 impl Server {
     /// Puts a server into a simulation: the processor's time is what its controller says from now on.
     pub fn new(sim: &SimHandle, spec: &ServerSpec) -> Server {
+        let processor = Pool::new(spec.host.cores);
+        let host = Host { processor, io_ns: spec.host.io_ns, controllers: Cell::new(0) };
+        Server::in_host(sim, spec, (Rc::new(host), None), None)
+    }
+
+    /// Puts one more controller with drives of its own into the same host, whose engine is this process: its processor's time is what
+    /// this controller says. They share the host's processor and, if both are parts of its chipset, what links that to it.
+    pub fn beside(&self, process: ProcessId, spec: &ServerSpec) -> Server {
+        let is_of_chipset = |core: &ControllerSpec| core.host_link.is_some_and(|link| link.dmi);
+        let is_shared = is_of_chipset(&self.core.controller) && is_of_chipset(&spec.controller);
+        let link = is_shared.then(|| self.core.host.clone());
+        Server::in_host(&self.core.sim, spec, (self.core.machine.clone(), link), Some(process))
+    }
+
+    fn in_host(
+        sim: &SimHandle,
+        spec: &ServerSpec,
+        (machine, link): (Rc<Host>, Option<Rc<Link>>),
+        process: Option<ProcessId>,
+    ) -> Server {
         let controller = spec.controller.clone();
+        let nth = machine.controllers.replace(machine.controllers.get() + 1);
+        let own_link = || {
+            Rc::new(Link::new(
+                controller.host_link.map_or(u64::MAX, |link| link.bytes_per_s(spec.shares)),
+                false,
+            ))
+        };
         let (shares, count) = (spec.shares, spec.drives.len() as u64);
         let shared = controller.ports < count;
         let core = Rc::new(Core {
             sim: sim.clone(),
-            host_processor: (Pool::new(spec.host.cores), spec.host.io_ns),
+            machine,
             fast_path: spec.fast_path,
             processor: Pool::new(controller.cores),
             parity: Resource::default(),
             memory: Resource::default(),
-            host: Link::new(controller.host_link.map_or(u64::MAX, |link| link.bytes_per_s(shares)), false),
+            host: link.unwrap_or_else(own_link),
             read_path: Resource::default(),
             write_path: Resource::default(),
             data_path: Resource::default(),
@@ -261,12 +297,16 @@ impl Server {
             controller,
         });
         let charged = Rc::downgrade(&core);
-        sim.charge_by(move |work| charged.upgrade().map_or(Duration::ZERO, |core| core.charge(work)));
+        let charge = move |work| charged.upgrade().map_or(Duration::ZERO, |core: Rc<Core>| core.charge(work));
+        match process {
+            None => sim.charge_by(charge),
+            Some(process) => sim.charge_process_by(process, charge),
+        }
         let number = SERVERS.with(|servers| servers.replace(servers.get() + 1));
         let behind = spec.drives.iter().map(|drive| (drive, Place::Behind(spec.drive_cache, spec.prepared)));
         let both = behind.chain(spec.log.iter().map(|drive| (drive, Place::Beside))).enumerate();
         let ports: Vec<Rc<DrivePort>> =
-            both.map(|(slot, (drive, place))| port(&core, shares, slot, drive, place)).collect();
+            both.map(|(slot, (drive, place))| port(&core, shares, (nth, slot), drive, place)).collect();
         let weak = ports.iter().map(Rc::downgrade).collect();
         PORTS.with(|all| all.borrow_mut().insert((sim.id(), number), weak));
         Server { core, number, ports, members: spec.drives.len() }
@@ -306,8 +346,8 @@ impl Server {
         add("controller processor", core.processor.busy_ns(now_ns));
         add("host link down", core.host.down().busy_ns(now_ns));
         add("host link up", core.host.up().busy_ns(now_ns));
-        if core.host_processor.1 > 0 {
-            add("host processor", core.host_processor.0.busy_ns(now_ns));
+        if core.machine.io_ns > 0 {
+            add("host processor", core.machine.processor.busy_ns(now_ns));
         }
         if core.controller.read_path_mib_s > 0 {
             add("controller data path up", core.read_path.busy_ns(now_ns));
@@ -358,8 +398,16 @@ enum Place {
     Beside,
 }
 
-fn port(core: &Rc<Core>, shares: LinkShares, slot: usize, drive: &DriveSpec, place: Place) -> Rc<DrivePort> {
-    let name = format!("model:{slot}");
+/// The port of a drive: of which of the host's controllers, and in which slot.
+fn port(
+    core: &Rc<Core>,
+    shares: LinkShares,
+    (nth, slot): (usize, usize),
+    drive: &DriveSpec,
+    place: Place,
+) -> Rc<DrivePort> {
+    // Each has a stream of random numbers by its name.
+    let name = if nth == 0 { format!("model:{slot}") } else { format!("model:{nth}.{slot}") };
     let (is_beside, drive_cache, prepared) = match place {
         Place::Behind(drive_cache, prepared) => (false, drive_cache, prepared),
         Place::Beside => (true, None, Prepared { random_percent: 0 }),

@@ -16,6 +16,8 @@ pub struct Configuration {
     pub name: String,
     /// Its controller, as it is set.
     pub controller: ControllerSpec,
+    /// How many of it are in the host, each with such drives and such a volume, over which the host stripes.
+    pub controllers: usize,
     /// Its drives, by slot.
     pub drives: Vec<DriveSpec>,
     /// The level and its choices.
@@ -175,6 +177,7 @@ impl Configuration {
         Ok(Configuration {
             name,
             controller,
+            controllers: 1,
             drives,
             shape,
             strip,
@@ -183,6 +186,22 @@ impl Configuration {
             modes,
             write_hole,
         })
+    }
+
+    /// The same on so many controllers of one host, each with such drives and such a volume: the host stripes over the volumes.
+    ///
+    /// # Errors
+    /// When they are none, or too many.
+    pub fn on_controllers(self, controllers: usize) -> Result<Configuration> {
+        match controllers {
+            1 => Ok(self),
+            2..=MOST_CONTROLLERS => {
+                Ok(Configuration { name: format!("{controllers} x {}", self.name), controllers, ..self })
+            }
+            _ => Err(Error::refused(format!(
+                "{controllers} controllers cannot be; give 1 to {MOST_CONTROLLERS} with --controllers"
+            ))),
+        }
     }
 
     /// The level on that many drives, with spans.
@@ -228,6 +247,9 @@ impl Configuration {
         self.drives.iter().any(DriveSpec::is_rotating)
     }
 }
+
+/// The most controllers in one host.
+const MOST_CONTROLLERS: usize = 8;
 
 /// The most drives that a log is on: real ones are on two.
 const MOST_LOG_DRIVES: usize = 2;

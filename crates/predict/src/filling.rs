@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use engine::Volume;
 use env::Env;
+use std::rc::Rc;
 use std::time::Duration;
 use storagebench::{Access, Bench, Ending, Ladder, Profile, Row, Settings, Target};
 use units::ByteCount;
@@ -29,6 +30,11 @@ fn fixed(settings: &Settings, runtime: Duration) -> Settings {
     Settings { runtime, confidence_percent: None, max_runtime: None, ..settings.clone() }
 }
 
+/// How much is dirty in all caches.
+fn dirty(volumes: &[Rc<Volume>]) -> ByteCount {
+    ByteCount(volumes.iter().map(|volume| volume.cache_counters().dirty.0).sum())
+}
+
 /// Puts a load on for a while; how much is dirty then, and how much hosts wrote.
 ///
 /// # Errors
@@ -36,14 +42,14 @@ fn fixed(settings: &Settings, runtime: Duration) -> Settings {
 async fn put_on(
     env: &Env,
     target: &Target,
-    volume: &Volume,
+    volumes: &[Rc<Volume>],
     settings: Settings,
 ) -> Result<(ByteCount, ByteCount)> {
     let measured = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).run(env, target).await?;
     let written_mib = |row: &Row| row.write.throughput_mib_s * row.duration_s;
     let written = measured.rows.iter().map(written_mib).sum::<f64>() * f64::from(1 << 20);
     match measured.ending {
-        Ending::Complete => Ok((volume.cache_counters().dirty, ByteCount(written as u64))),
+        Ending::Complete => Ok((dirty(volumes), ByteCount(written as u64))),
         Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
     }
 }
@@ -56,14 +62,14 @@ async fn put_on(
 async fn fills(
     env: &Env,
     target: &Target,
-    volume: &Volume,
+    volumes: &[Rc<Volume>],
     settings: &Settings,
     runtime: Duration,
 ) -> Result<bool> {
     // With the seed of the measurement, or the same twice, hosts would write the same blocks once more, which makes nothing dirty.
     let apart = |by: u64| Settings { seed: settings.seed.map(|seed| seed + by), ..fixed(settings, runtime) };
-    let (before, _) = put_on(env, target, volume, apart(500_000_003)).await?;
-    let (after, written) = put_on(env, target, volume, apart(700_000_001)).await?;
+    let (before, _) = put_on(env, target, volumes, apart(500_000_003)).await?;
+    let (after, written) = put_on(env, target, volumes, apart(700_000_001)).await?;
     Ok(after.0 > before.0 + written.0 / 10)
 }
 
@@ -77,7 +83,7 @@ async fn fills(
 pub(crate) async fn fill_cache(
     env: &Env,
     target: &Target,
-    volume: &Volume,
+    volumes: &[Rc<Volume>],
     settings: &Settings,
     rotates: bool,
 ) -> Result<()> {
@@ -89,7 +95,7 @@ pub(crate) async fn fill_cache(
     // Disks wait for the age of what is dirty, and then write it in one go.
     const SOME_AGES: Duration = Duration::from_secs(8);
     let at_the_mark = if rotates { Duration::from_secs(4) } else { Duration::from_millis(150) };
-    if reads && rotates && !fills(env, target, volume, settings, SOME_AGES).await? {
+    if reads && rotates && !fills(env, target, volumes, settings, SOME_AGES).await? {
         return Ok(());
     }
     // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
@@ -103,13 +109,13 @@ pub(crate) async fn fill_cache(
     for round in 1..=MOST_ROUNDS {
         // Others of the same seed would write the same blocks once more.
         let seed = settings.seed.map(|seed| seed + round * 1_000_003);
-        let (dirty, _) = put_on(env, target, volume, Settings { seed, ..filling.clone() }).await?;
+        let (dirty, _) = put_on(env, target, volumes, Settings { seed, ..filling.clone() }).await?;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };
         if in_vain == most_in_vain {
             break;
         }
-        if !fills_up && volume.is_destaging_for_room() {
-            fills_up = fills(env, target, volume, settings, at_the_mark).await?;
+        if !fills_up && volumes.iter().any(|volume| volume.is_destaging_for_room()) {
+            fills_up = fills(env, target, volumes, settings, at_the_mark).await?;
             if !fills_up {
                 break;
             }

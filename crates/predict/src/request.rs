@@ -98,6 +98,7 @@ fn described(request: &Request) -> Environment {
     let mut facts = vec![
         fact("kind", "prediction: models in virtual time".to_owned()),
         fact("controller", controller.model.clone()),
+        fact("controllers", request.configuration.controllers.to_string()),
         fact("strip", strip.bytes().to_string()),
         fact("method", request.method.name.name().to_owned()),
         fact("seeds", format!("{} from {}", request.runs.seeds, request.runs.seed)),

@@ -7,9 +7,9 @@ use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
 use array::{Choices, assemble};
-use engine::{Marks, ReadTerms, StreamSharing};
-use env::Env;
-use models::{ControllerSpec, HostSpec, Prepared, Server, ServerSpec};
+use engine::{Marks, ReadTerms, StreamSharing, Volume};
+use env::{Drive, Env};
+use models::{ControllerSpec, HostSpec, Prepared, Server, ServerSpec, striped};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,16 +26,65 @@ const MEMORY: ByteCount = ByteCount(1 << 30);
 /// Notes how busy the server's resources are in each window: looked at by the measurement at its start and end.
 struct Watch {
     env: Env,
-    server: Server,
+    servers: Vec<Server>,
     looks: RefCell<Vec<(u64, BTreeMap<String, u64>)>>,
     resources: RefCell<Vec<BTreeMap<String, f64>>>,
+}
+
+/// How long each kind of resource was busy so far, on average over the controllers.
+fn busy(servers: &[Server]) -> BTreeMap<String, u64> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, busy_ns) in servers.iter().flat_map(Server::busy) {
+        *sums.entry(name).or_default() += busy_ns;
+    }
+    sums.values_mut().for_each(|sum| *sum /= servers.len().max(1) as u64);
+    sums
+}
+
+/// A volume of the engine, and how the host sees it.
+type Seen = (Rc<Volume>, Rc<dyn Drive>);
+
+/// A volume of the engine on a controller's drives.
+async fn volume_on(
+    env: &Env,
+    server: &Server,
+    configuration: &Configuration,
+) -> Result<Seen> {
+    let Configuration { shape, strip, .. } = configuration;
+    let service = assemble(env, shape, *strip, server.drives(), choices(configuration, server)).await?;
+    let volume = service.volume().clone();
+    Ok((volume, server.host_port(env, service)))
+}
+
+/// The other controllers of the host: each with a processor, drives and a volume of its own.
+///
+/// # Errors
+/// As [`run_once`].
+fn others(
+    sim: &mut Sim,
+    first: &Server,
+    spec: &ServerSpec,
+    configuration: &Configuration,
+) -> Result<Vec<(Server, Seen)>> {
+    let mut others = Vec::new();
+    for _ in 1..configuration.controllers {
+        let process = sim.add_process();
+        let (env, server) = (sim.env_of(process, 0), first.beside(process, spec));
+        let (server, configuration) = (Rc::new(server), configuration.clone());
+        let (of, at) = (server.clone(), env.clone());
+        let made = env.spawn("controller", async move { volume_on(&at, &of, &configuration).await });
+        let volume = sim.finish(&made).map_err(Error::failed)??;
+        let server = Rc::into_inner(server).ok_or_else(|| Error::failed("a controller is in use"))?;
+        others.push((server, volume));
+    }
+    Ok(others)
 }
 
 impl Surroundings for Watch {
     fn look(&self, _: &str) -> Snapshot {
         let mut looks = self.looks.borrow_mut();
         looks.truncate(1); // The first of the window and the latest.
-        looks.push((self.env.now().ns, self.server.busy()));
+        looks.push((self.env.now().ns, busy(&self.servers)));
         Snapshot::default()
     }
 }
@@ -109,6 +158,30 @@ fn choices(configuration: &Configuration, server: &Server) -> Choices {
     Choices { streams, write_back: configuration.write_back, marks, write_hole, reads, read_room }
 }
 
+/// A controller with its drives, as a method of measuring finds it.
+///
+/// # Errors
+/// When the volume cannot be.
+fn server_spec(
+    configuration: &Configuration,
+    method: &MeasuringMethod,
+    runs: &Runs,
+    profile: &Profile,
+) -> Result<ServerSpec> {
+    let smallest = configuration.drives.iter().map(|drive| drive.capacity_bytes).min().unwrap_or(0);
+    let volume = configuration.shape.geometry(configuration.strip, ByteCount(smallest))?.capacity();
+    Ok(ServerSpec {
+        controller: configuration.controller.clone(),
+        drives: configuration.drives.clone(),
+        log: configuration.write_hole.log().to_vec(),
+        drive_cache: configuration.drive_cache,
+        shares: method.shares,
+        prepared: Prepared { random_percent: method.random_percent(profile, volume) },
+        host: HostSpec { io_ns: method.host_io_ns, cores: runs.workers.into() },
+        fast_path: configuration.fast_path(),
+    })
+}
+
 /// One profile on one seed: a row for each number of outstanding I/Os.
 ///
 /// # Errors
@@ -120,40 +193,31 @@ fn run_once(
     profile: &Profile,
     seed: u64,
 ) -> Result<Vec<Row>> {
-    let smallest = configuration.drives.iter().map(|drive| drive.capacity_bytes).min().unwrap_or(0);
-    let volume = configuration.shape.geometry(configuration.strip, ByteCount(smallest))?.capacity();
-    let spec = ServerSpec {
-        controller: configuration.controller.clone(),
-        drives: configuration.drives.clone(),
-        log: configuration.write_hole.log().to_vec(),
-        drive_cache: configuration.drive_cache,
-        shares: method.shares,
-        prepared: Prepared { random_percent: method.random_percent(profile, volume) },
-        host: HostSpec { io_ns: method.host_io_ns, cores: runs.workers.into() },
-        fast_path: configuration.fast_path(),
-    };
+    let spec = server_spec(configuration, method, runs, profile)?;
     let settings = settings(method, runs, profile, seed)?;
     let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
     let mut sim = Sim::new(options);
     let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
-    let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
-    let (write_back, rotates) = (configuration.write_back, configuration.rotates());
-    let choices = choices(configuration, &server);
+    let others = others(&mut sim, &server, &spec, configuration)?;
     let steps = steps(configuration, profile, settings)?;
+    let configuration = configuration.clone();
     let measured = sim.run(async move {
-        let volume = assemble(&env, &shape, strip, server.drives(), choices).await?;
-        let cached = volume.volume().clone();
-        let target = Target::attached(name, server.host_port(&env, volume));
+        let first = volume_on(&env, &server, &configuration).await?;
+        let (beside, volumes): (Vec<Server>, Vec<_>) = others.into_iter().unzip();
+        let servers: Vec<Server> = std::iter::once(server).chain(beside).collect();
+        let (cached, ports): (Vec<_>, Vec<_>) = std::iter::once(first).chain(volumes).unzip();
+        let drive = striped(&env, ports).ok_or_else(|| Error::failed("there is no controller"))?;
+        let target = Target::attached(configuration.name.clone(), drive);
         let watch = Rc::new(Watch {
             env: env.clone(),
-            server,
+            servers,
             looks: RefCell::default(),
             resources: RefCell::default(),
         });
         let mut rows = Vec::new();
         for settings in steps {
-            if write_back.is_some() {
-                fill_cache(&env, &target, &cached, &settings, rotates).await?;
+            if configuration.write_back.is_some() {
+                fill_cache(&env, &target, &cached, &settings, configuration.rotates()).await?;
             }
             let bench = Bench::new(settings).observed_by(watch.clone()).surrounded_by(watch.clone());
             let measured = bench.run(&env, &target).await?;

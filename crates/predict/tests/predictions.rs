@@ -220,3 +220,49 @@ fn the_bottleneck_has_a_name() {
     assert_eq!(busiest("C220", "4xSATA-6G-SSD", "streaming"), "host link up");
     assert_eq!(busiest("CP400i", "2xSAS-12G-SSD", "restore"), "dies");
 }
+
+fn of_two(controller: &str, drives: &str, level: Level) -> [Configuration; 2] {
+    let one = configuration(controller, drives, level).unwrap();
+    [one.clone(), one.on_controllers(2).unwrap()]
+}
+
+#[test]
+fn a_second_controller_brings_what_the_first_one_does() {
+    // The one is limited by what links it to the host, the other by its drives: both are there twice.
+    for (controller, drives, level, profile, ms) in [
+        ("LSI2008", "8xSAS-6G-SSD", Level::Raid0, "streaming", 100),
+        ("CP400i", "4xSAS-12G-SSD", Level::Raid5, "random,0%read,8K", 300),
+    ] {
+        let [one, two] =
+            of_two(controller, drives, level).map(|it| rows(&it, profile, "256", ms, 1)[0].throughput_mib_s);
+        let ratio = two / one;
+        assert!((1.85..=2.1).contains(&ratio), "{controller}: {one:.0} MiB/s, and {two:.0} of two");
+    }
+}
+
+#[test]
+fn parts_of_a_chipset_share_what_links_it_to_the_processor() {
+    let [one, two] = of_two("C610", "4xSATA-6G-SSD", Level::Raid0);
+    let [alone, both] = [one, two].map(|it| rows(&it, "streaming", "128", 200, 1).remove(0));
+    let ratio = both.throughput_mib_s / alone.throughput_mib_s;
+    assert!((0.95..=1.05).contains(&ratio), "{alone:?} and {both:?}");
+    assert_eq!(bottleneck(&both).unwrap().0, "host link up");
+}
+
+#[test]
+fn a_cache_of_each_of_two_controllers_is_full_before_it_is_measured() {
+    let policies = Policies { write_back: Some(ByteCount(64 << 20)), ..Policies::default() };
+    let one = with("CP400i", "4xSAS-6G-HDD", Level::Raid5, None, &policies).unwrap();
+    let [one, two] = [one.clone(), one.on_controllers(2).unwrap()];
+    let [one, two] = [one, two].map(|it| rows(&it, "random,0%read,8K", "64", 20_000, 1)[0].iops);
+    assert!((1.7..=2.3).contains(&(two / one)), "{one:.0} IO/s, and {two:.0} of two");
+}
+
+#[test]
+fn no_controllers_and_too_many_are_refused() {
+    for controllers in [0, 9] {
+        let one = configuration("CP400i", "4xSAS-12G-SSD", Level::Raid5).unwrap();
+        let why = one.on_controllers(controllers).unwrap_err().to_string();
+        assert!(why.contains("give 1 to 8 with --controllers"), "{why}");
+    }
+}

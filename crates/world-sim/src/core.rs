@@ -9,6 +9,7 @@ use crate::kept::Kept;
 use crate::network::Network;
 use crate::options::SimOptions;
 use crate::rng::Rng;
+use crate::sim::ProcessId;
 use crate::state::StateFiles;
 use crate::trace::{Trace, TraceEvent};
 use env::{Instant, Work};
@@ -40,6 +41,20 @@ pub trait Actor {
 /// What processor work costs, as a model of a processor has it.
 pub(crate) type Charge = Rc<dyn Fn(Work) -> Duration>;
 
+/// Models of processors: that of a process, or else that of all.
+#[derive(Default)]
+pub(crate) struct Charges {
+    all: Option<Charge>,
+    own: Vec<(u64, Charge)>,
+}
+
+impl Charges {
+    pub fn of(&self, process: u64) -> Option<Charge> {
+        let own = self.own.iter().find(|(of, _)| *of == process);
+        own.map(|(_, charge)| charge).or(self.all.as_ref()).cloned()
+    }
+}
+
 pub(crate) struct Core {
     id: SimId,
     pub options: SimOptions,
@@ -58,8 +73,8 @@ pub(crate) struct Core {
     pub stop_at: Cell<Option<u64>>,
     /// Space taken by drives that the code above created.
     pub file_space_used: Cell<u64>,
-    /// A model of the processor, in place of the constant costs of the options.
-    pub charge: RefCell<Option<Charge>>,
+    /// Models of processors, in place of the constant costs of the options.
+    pub charges: RefCell<Charges>,
 }
 
 /// Tells one simulation from another; may travel, to find its simulation again on its thread.
@@ -99,7 +114,7 @@ impl Core {
             events: Cell::new(0),
             stop_at: Cell::new(None),
             file_space_used: Cell::new(0),
-            charge: RefCell::default(),
+            charges: RefCell::default(),
         });
         SIMS.with(|sims| sims.borrow_mut().insert(id, Rc::downgrade(&core)));
         core
@@ -172,7 +187,7 @@ impl Core {
     /// holds them.
     pub fn end(&self) {
         let due = self.due.take();
-        self.charge.take();
+        self.charges.take();
         let drives = self.all_drives();
         let named = self.drives.take();
         drives.iter().for_each(|drive| drive.empty());
@@ -242,7 +257,14 @@ impl SimHandle {
     /// Lets a model of a processor say how long work takes from now on (waiting for the processor included), in
     /// place of the constant costs of the options.
     pub fn charge_by(&self, charge: impl Fn(Work) -> Duration + 'static) {
-        *self.core.charge.borrow_mut() = Some(Rc::new(charge));
+        self.core.charges.borrow_mut().all = Some(Rc::new(charge));
+    }
+
+    /// The same for the work of one process: it has a processor of its own.
+    pub fn charge_process_by(&self, process: ProcessId, charge: impl Fn(Work) -> Duration + 'static) {
+        let mut charges = self.core.charges.borrow_mut();
+        charges.own.retain(|(of, _)| *of != process.number());
+        charges.own.push((process.number(), Rc::new(charge)));
     }
 
     /// Makes running stop so many events from now (see [`crate::Sim::stop_at_event`]), in place of where it was to stop.

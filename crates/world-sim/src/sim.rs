@@ -32,6 +32,12 @@ impl Unpark for NoSleeper {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub struct ProcessId(u64);
 
+impl ProcessId {
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 struct Process {
     id: ProcessId,
     shards: Vec<Env>,

@@ -85,7 +85,7 @@ impl World for SimWorld {
     }
 
     fn charge(&self, work: Work) -> Duration {
-        let model = self.core.charge.borrow().clone();
+        let model = self.core.charges.borrow().of(self.process);
         model.map_or_else(|| self.core.options.costs.of(work), |charge| charge(work))
     }
 

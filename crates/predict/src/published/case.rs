@@ -125,12 +125,13 @@ impl Case {
             self.settings.clone();
         let policies =
             Policies { drive_cache, preset, write_mode, read_mode, cache_mode, ..Policies::default() };
-        Configuration::new(controller, drives, shape, strip, &policies)
+        let one = Configuration::new(controller, drives, shape, strip, &policies)?;
+        one.on_controllers(self.settings.controllers.unwrap_or(1))
     }
 }
 
 /// What is set, as words: the drives' caches `on`, `off` or `own`; a preset, or modes of the controller's cache by their names;
-/// `strip=256K`; `workers=4` on the host, and `io-ns=3000`, what an I/O takes of one of its cores.
+/// `strip=256K`; `controllers=2` in the host, each with these drives; `workers=4` on the host, and `io-ns=3000`, what an I/O takes of one of its cores.
 #[derive(Clone, Default, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Settings {
     drive_cache: Option<bool>,
@@ -139,6 +140,7 @@ struct Settings {
     read_mode: Option<String>,
     cache_mode: Option<String>,
     strip: Option<StripSize>,
+    controllers: Option<usize>,
     workers: Option<u32>,
     io_ns: Option<u64>,
 }
@@ -158,6 +160,9 @@ impl Settings {
                 ("read-ahead" | "no-read-ahead", _) => settings.read_mode = named,
                 ("direct" | "cached", _) => settings.cache_mode = named,
                 (_, Some(("strip", strip))) => settings.strip = Some(strip.parse().map_err(|_| wrong())?),
+                (_, Some(("controllers", controllers))) => {
+                    settings.controllers = Some(controllers.parse().map_err(|_| wrong())?);
+                }
                 (_, Some(("workers", workers))) => {
                     settings.workers = Some(workers.parse().map_err(|_| wrong())?);
                 }
@@ -177,6 +182,7 @@ impl Settings {
         words.extend(self.cache_mode.clone());
         words.extend(self.strip.map(|strip| format!("strip {}", strip.bytes())));
         words.extend((self.drive_cache == Some(false)).then(|| "drive cache off".to_owned()));
+        words.extend(self.controllers.map(|controllers| format!("{controllers} controllers")));
         words.extend(self.workers.map(|workers| format!("{workers} workers")));
         words.extend(self.io_ns.map(|ns| format!("{ns} ns of the host an I/O")));
         if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }

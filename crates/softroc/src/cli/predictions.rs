@@ -51,6 +51,10 @@ pub struct Predict {
     #[arg(long, value_names = ["NAME", "NAME"], num_args = 2, conflicts_with = "controller")]
     pub compare: Vec<String>,
 
+    /// So many of that controller in one host, each with the drives of --drives and a volume on them: the host stripes over the volumes.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub controllers: usize,
+
     /// The drives, such as 8xSAS-6G-HDD; several kinds are joined by +.
     #[arg(long, value_name = "SPEC")]
     pub drives: String,

@@ -144,7 +144,8 @@ fn configured(command: &Predict, controller: &str) -> Outcome<Configuration> {
         log,
     };
     let shape = Configuration::shape(level, drives.len(), command.spans)?;
-    Ok(Configuration::new(controller, drives, shape, command.strip, &policies)?)
+    let one = Configuration::new(controller, drives, shape, command.strip, &policies)?;
+    Ok(one.on_controllers(command.controllers)?)
 }
 
 /// How far off each profile may be: what chance adds, and what figures of that kind were missed by.
