@@ -48,16 +48,16 @@ test-md: tools-test
 # A Debian package of the release build in target/package: docs/service.md
 package: tools-build
 	@scripts/need --packages debhelper
-	$(CARGO) build --release -p softroc
+	$(CARGO) build --release -p softroc --features png
 	scripts/package target/release/softroc target/package
 
 # One file that needs no library of the system: docs/service.md
 static: tools-build
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p softroc --target $(STATIC)
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p softroc --features png --target $(STATIC)
 
 test-package: tools-build
 	@scripts/need --packages debhelper lintian mmdebstrap
-	$(CARGO) build --release -p softroc
+	$(CARGO) build --release -p softroc --features png
 	scripts/test-package target/release/softroc target/package
 
 bench: tools-bench

@@ -45,11 +45,7 @@ fn busy(servers: &[Server]) -> BTreeMap<String, u64> {
 type Seen = (Rc<Volume>, Rc<dyn Drive>);
 
 /// A volume of the engine on a controller's drives.
-async fn volume_on(
-    env: &Env,
-    server: &Server,
-    configuration: &Configuration,
-) -> Result<Seen> {
+async fn volume_on(env: &Env, server: &Server, configuration: &Configuration) -> Result<Seen> {
     let Configuration { shape, strip, .. } = configuration;
     let service = assemble(env, shape, *strip, server.drives(), choices(configuration, server)).await?;
     let volume = service.volume().clone();

@@ -1,13 +1,25 @@
-//! A plot as PNG: drawn by resvg, with the fonts of this machine.
+//! A plot as PNG: drawn by resvg, with the fonts of this machine. Left out of a program that is built without the feature `png`.
 
 use crate::failure::{Failure, Outcome};
+#[cfg(feature = "png")]
 use resvg::{tiny_skia, usvg};
+#[cfg(feature = "png")]
 use std::sync::Arc;
 
+/// There is nothing to draw with.
+#[cfg(not(feature = "png"))]
+pub fn draw(_: &str) -> Outcome<Vec<u8>> {
+    Err(Failure::refused(
+        "this program draws no PNG; write --svg, or build one that does with 'cargo build --release -p softroc --features png'",
+    ))
+}
+
 /// Pixels for each of the drawing's units: sharp on a dense screen and in print.
+#[cfg(feature = "png")]
 const SCALE: f32 = 3.0;
 
 /// The bytes of the picture.
+#[cfg(feature = "png")]
 pub fn draw(svg: &str) -> Outcome<Vec<u8>> {
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_system_fonts();

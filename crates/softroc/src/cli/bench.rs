@@ -155,7 +155,7 @@ pub struct Files {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// Write one plot as PNG.
+    /// Write one plot as PNG. Packages can; a program that was built without the feature png says so.
     #[arg(long, value_name = "FILE")]
     pub png: Option<PathBuf>,
 
