@@ -4,7 +4,7 @@ use crate::account_routes::made_password;
 use crate::desk::Desk;
 use crate::notify::office;
 use access::{AccountChange, Action, Caller, Password};
-use controller::Result;
+use controller::{Command, Result};
 use webconsole::{Channel, Order, Upkeep};
 
 /// What somebody has to be told, once: of what, and what.
@@ -43,6 +43,14 @@ pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, order: &Order) -> Re
             set(desk, caller, name, AccountChange { role: Some(*role), ..AccountChange::default() }).await?;
         }
         Order::RemoveAccount(name) => desk.keeper.remove(&caller.named(), name)?,
+        Order::Measure(order) => {
+            // Whether there is such a volume is known at once; what else may be in the way is told with the measurement.
+            desk.ask(caller, Command::VolumeShow { volume: order.volume.clone() }).await?;
+            desk.workbench.measure(order, caller.named())?;
+        }
+        Order::StopMeasuring => desk.workbench.stop_measuring()?,
+        Order::Predict(order) => desk.workbench.predict(order)?,
+        Order::StopPredicting => desk.workbench.stop_predicting()?,
     }
     Ok(None)
 }

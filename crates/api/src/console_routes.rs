@@ -31,6 +31,10 @@ const COOKIE: &str = "Path=/console; Secure; HttpOnly; SameSite=Strict";
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
+/// Of the report of a measurement: it is a page of its own, with its style within it, without any script; and as if of another address, so that
+/// nothing in it could use the session.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+
 /// Everything below `/console`. Who comes to the root is led there.
 pub(crate) fn router() -> Router<Desk> {
     Router::new()
@@ -51,7 +55,8 @@ pub(crate) fn router() -> Router<Desk> {
 
 async fn with_usual_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // The report has another one.
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -181,6 +186,7 @@ pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result
         answers: Vec::new(),
         upkeep: None,
         traffic: Vec::new(),
+        workbench: webconsole::Workbench::default(),
     })
 }
 
@@ -194,6 +200,9 @@ pub(crate) async fn world_of(
     let needs = webconsole::needs(page, query);
     let mut world = world(desk, caller, needs.events).await?;
     world.upkeep = needs.upkeep.then(|| console_orders::upkeep(desk, caller));
+    if needs.workbench {
+        world.workbench = desk.workbench.told();
+    }
     world.traffic = needs.traffic.map(|volume| desk.traffic.of(&volume)).unwrap_or_default();
     for question in webconsole::questions(&world, page, query) {
         let answer = desk.ask(caller, question.clone()).await;
@@ -226,12 +235,29 @@ async fn show(State(desk): State<Desk>, request: Request) -> Response {
     }
     match name {
         "events.csv" => file(&world, &query, Export::Csv, "text/csv; charset=utf-8"),
+        "bench-report" => report(&desk, &query),
         "events.json" => file(&world, &query, Export::Json, "application/json"),
         _ => {
             let page = webconsole::page(&world, &viewer, name, &query);
             html(page.status, page.html(&world, &viewer, &query))
         }
     }
+}
+
+/// The report of the last measurement, to be looked at, or to be saved.
+fn report(desk: &Desk, query: &webconsole::Query) -> Response {
+    let Some(report) = desk.workbench.report(query.get("beside").is_some()) else {
+        let sentence = "there is no report yet; measure a volume first, at /console/bench";
+        return refused(Error::new(ErrorKind::NotFound, sentence));
+    };
+    let mut response = html(200, report);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    if query.get("save").is_some() {
+        let how = HeaderValue::from_static("attachment; filename=\"storagebench.html\"");
+        headers.insert(header::CONTENT_DISPOSITION, how);
+    }
+    response
 }
 
 fn file(world: &World, query: &webconsole::Query, export: Export, kind: &'static str) -> Response {
@@ -297,7 +323,9 @@ async fn told(desk: &Desk, viewer: &Viewer, (what, once): &(String, String), bac
 
 async fn done(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<(Deed, Told)> {
     check(desk, &owner(caller), fields)?;
-    let deed = Deed::read(fields, &world(desk, caller, 0).await?)?;
+    let mut world = world(desk, caller, 0).await?;
+    world.workbench = desk.workbench.told();
+    let deed = Deed::read(fields, &world)?;
     let told = console_orders::carry_out(desk, caller, &deed.order).await?;
     Ok((deed, told))
 }

@@ -6,6 +6,7 @@ use crate::notify::Office;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
 use crate::traffic::Traffic;
+use crate::workbench::Workbench;
 use crate::{MetricsOptions, Refusal};
 use access::{Action, Caller};
 use axum::Json;
@@ -26,6 +27,7 @@ pub(crate) struct Desk {
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) office: Arc<Office>,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) workbench: Arc<dyn Workbench>,
     /// Pages of the console that may be open at a time, beyond those that are.
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,

@@ -139,7 +139,7 @@ fn run_once(
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
     let (write_back, rotates) = (configuration.write_back, configuration.rotates());
     let choices = choices(configuration, &server);
-    let steps = steps(configuration, profile, settings)?;
+    let (steps, cancel) = (steps(configuration, profile, settings)?, runs.cancel.clone());
     let measured = sim.run(async move {
         let volume = assemble(&env, &shape, strip, server.drives(), choices).await?;
         let cached = volume.volume().clone();
@@ -155,7 +155,10 @@ fn run_once(
             if write_back.is_some() {
                 fill_cache(&env, &target, &cached, &settings, rotates).await?;
             }
-            let bench = Bench::new(settings).observed_by(watch.clone()).surrounded_by(watch.clone());
+            let bench = Bench::new(settings)
+                .observed_by(watch.clone())
+                .surrounded_by(watch.clone())
+                .cancelled_by(cancel.clone());
             let measured = bench.run(&env, &target).await?;
             match measured.ending {
                 Ending::Complete => rows.extend(measured.rows),

@@ -17,6 +17,8 @@
 //! | `stage` | a place of an array, and where things stand with the drive in it |
 //! | `create` | a new volume: what drives make, level by level, and what it costs |
 //! | `maintenance` | schedules, spares, the alarm, channels, accounts, the certificate |
+//! | `workbench` | what is measured and predicted, as values |
+//! | `bench` | a measurement while it goes on, and a prediction beside it |
 //! | `traffic` | what hosts asked of a volume, in numbers and as a chart |
 //! | `what_if` | what would be lost if drives failed, and what reads would cost |
 //! | `lists` | tasks and events, as several pages list them |
@@ -30,6 +32,7 @@
 
 mod advice;
 mod assets;
+mod bench;
 mod create;
 mod deed;
 mod drive;
@@ -46,6 +49,7 @@ mod traffic;
 mod volume;
 mod what_if;
 mod words;
+mod workbench;
 mod world;
 
 pub use assets::{Asset, asset};
@@ -54,4 +58,5 @@ pub use entrance::{password, sign_in};
 pub use events::{Export, export};
 pub use page::{Needs, Page, Shown, failed, kept, leads, needs, page, questions, told};
 pub use words::{Query, back, encoded};
+pub use workbench::{Live, Load, Measure, Model, Offer, Point, Predict, Prediction, Run, Stage, Workbench};
 pub use world::{Channel, Rate, Sample, Upkeep, Viewer, World};

@@ -2,7 +2,8 @@
 
 use crate::words::{self, Query};
 use crate::{
-    Viewer, World, create, deed, drive, events, maintenance, overview, replace, status, volume, what_if,
+    Viewer, World, bench, create, deed, drive, events, maintenance, overview, replace, status, volume,
+    what_if,
 };
 use access::Role;
 use askama::Template;
@@ -54,6 +55,7 @@ const NAVIGATION: &[(&str, &str)] = &[
     ("replace", "Replace"),
     ("create", "Create"),
     ("what-if", "What if"),
+    ("bench", "Bench"),
     ("maintenance", "Maintenance"),
     ("events", "Events"),
 ];
@@ -93,6 +95,8 @@ pub struct Needs {
     pub upkeep: bool,
     /// What hosts asked of this volume.
     pub traffic: Option<String>,
+    /// What is measured and predicted.
+    pub workbench: bool,
 }
 
 /// What the page at an address below `/console/` is made of.
@@ -103,7 +107,7 @@ pub fn needs(path: &str, query: &Query) -> Needs {
         _ => 0,
     };
     let traffic = query.get("of").filter(|_| path == "volume").map(str::to_owned);
-    Needs { events, upkeep: path == "maintenance", traffic }
+    Needs { events, upkeep: path == "maintenance", traffic, workbench: path == "bench" }
 }
 
 /// What has to be asked of the controller for a page besides what every page is made of.
@@ -146,6 +150,7 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
         }
         "create" => Some(("Create a volume".to_owned(), create::parts(world, viewer, &back, query))),
         "what-if" => what_if::parts(world, query).map(|parts| ("What if".to_owned(), parts)),
+        "bench" => bench::parts(world, viewer, &back, query).map(|parts| ("Bench".to_owned(), parts)),
         "maintenance" => Some(("Maintenance".to_owned(), maintenance::parts(world, viewer, &back))),
         "events" => Some(("Events".to_owned(), events::parts(world, query))),
         _ => None,
@@ -154,7 +159,7 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
         Some(found) => (200, found),
         None => {
             let what = match path {
-                "volume" | "what-if" => format!("There is no volume '{of}' any more"),
+                "volume" | "what-if" | "bench" => format!("There is no volume '{of}' any more"),
                 "drive" => format!("There is no drive '{of}' any more"),
                 "replace" => format!("There is no place '{of}': it is VOLUME:SLOT"),
                 _ => "There is no page at this address".to_owned(),

@@ -1,5 +1,6 @@
 //! What pages are made of.
 
+use crate::Workbench;
 use access::{AccountInfo, Caller};
 use controller::{
     Command, ControllerInfo, CoverageInfo, DriveInfo, Event, HealthReport, Reply, Result, Severity,
@@ -35,6 +36,8 @@ pub struct World {
     pub upkeep: Option<Upkeep>,
     /// What hosts asked of the volume that the page is about, the newest last.
     pub traffic: Vec<Sample>,
+    /// What is measured and predicted.
+    pub workbench: Workbench,
 }
 
 /// What is kept beside the controller. What somebody may not see is left out.

@@ -96,6 +96,7 @@ pub fn world() -> World {
         answers: Vec::new(),
         upkeep: None,
         traffic: Vec::new(),
+        workbench: webconsole::Workbench::default(),
     }
 }
 
