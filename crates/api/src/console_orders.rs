@@ -10,15 +10,16 @@ use webconsole::{Channel, Order, Upkeep};
 /// What somebody has to be told, once: of what, and what.
 pub(crate) type Told = Option<(String, String)>;
 
-/// Carries an order out for somebody, if they may give it.
+/// Carries an order out for somebody, if they may give it. `owner` is told on the next page what the answer has of notes.
 ///
 /// # Errors
 /// `Denied`, and those of what is asked.
-pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, order: &Order) -> Result<Told> {
+pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, owner: &str, order: &Order) -> Result<Told> {
     caller.may(order.action())?;
     match order {
         Order::Command(command) => {
-            desk.ask(caller, command.clone()).await?;
+            let reply = desk.ask(caller, command.clone()).await?;
+            desk.told_once.keep(owner, reply.notes());
         }
         Order::TestChannel(name) => office::test(desk, caller, name).await?,
         Order::RemoveChannel(name) => office::remove(desk, caller, name)?,

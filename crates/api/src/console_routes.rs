@@ -5,6 +5,7 @@
 
 use crate::console_orders::{self, Told};
 use crate::desk::{Desk, refused, status};
+use crate::events;
 use crate::gate::{self, Peer};
 use crate::keeper;
 use crate::routes::LONGEST_BODY;
@@ -139,7 +140,8 @@ async fn enter(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap, uri: &Uri) 
         Ok(Some(caller)) => Ok(viewer(desk, caller)),
         Ok(None) => {
             let back = uri.path_and_query().map_or("/console/", |address| address.as_str());
-            Err(Box::new(see(&format!("/console/sign-in?back={}", webconsole::encoded(back)))))
+            let ended = if cookie(headers, SESSION).is_some() { "ended=yes&" } else { "" };
+            Err(Box::new(see(&format!("/console/sign-in?{ended}back={}", webconsole::encoded(back)))))
         }
         Err(error) => Err(boxed(error)),
     }
@@ -187,6 +189,8 @@ pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result
         upkeep: None,
         traffic: Vec::new(),
         workbench: webconsole::Workbench::default(),
+        foreseen: Vec::new(),
+        notes: Vec::new(),
     })
 }
 
@@ -203,13 +207,34 @@ pub(crate) async fn world_of(
     if needs.workbench {
         world.workbench = desk.workbench.told();
     }
+    // It takes processors: whoever only looks begins none.
+    if caller.may(Action::Benchmark).is_ok() {
+        let orders = webconsole::predictions(&world, page, query);
+        if !orders.is_empty() {
+            world.foreseen = desk.workbench.foreseen(&orders);
+        }
+    }
     world.traffic = needs.traffic.map(|volume| desk.traffic.of(&volume)).unwrap_or_default();
     for question in webconsole::questions(&world, page, query) {
-        let answer = desk.ask(caller, question.clone()).await;
+        let answer = match question {
+            Command::ForeignList {} => foreign(desk, caller, &world).await,
+            _ => desk.ask(caller, question.clone()).await,
+        };
         let kept = webconsole::kept(&question, answer);
         world.answers.push((question, kept));
     }
     Ok(world)
+}
+
+/// What is on the drives that nobody uses, as it is known for somebody who may know it.
+async fn foreign(desk: &Desk, caller: &Caller, world: &World) -> Result<Reply> {
+    let question = Command::ForeignList {};
+    caller.may(Action::of(&question))?;
+    let event = events::newest(desk, 1).await.and_then(|events| events.last().map(|event| event.number));
+    let drives = world.drives.iter().map(|drive| format!("{} {}", drive.name, drive.state)).collect();
+    desk.holdings
+        .of(std::time::Instant::now(), event.unwrap_or_default(), drives, desk.ask(caller, question))
+        .await
 }
 
 /// The fields of an address. What cannot be read is none.
@@ -226,10 +251,13 @@ async fn show(State(desk): State<Desk>, request: Request) -> Response {
     };
     let name = uri.path().strip_prefix("/console/").unwrap_or_default();
     let query = query(&uri);
-    let world = match world_of(&desk, &viewer.caller, name, &query).await {
+    let mut world = match world_of(&desk, &viewer.caller, name, &query).await {
         Ok(world) => world,
         Err(error) => return refused(error),
     };
+    if query.get("asked").is_some() {
+        world.notes = desk.told_once.take(&owner(&viewer.caller));
+    }
     if let Some(address) = webconsole::leads(&world, name, &query) {
         return see(&address);
     }
@@ -326,7 +354,7 @@ async fn done(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Resul
     let mut world = world(desk, caller, 0).await?;
     world.workbench = desk.workbench.told();
     let deed = Deed::read(fields, &world)?;
-    let told = console_orders::carry_out(desk, caller, &deed.order).await?;
+    let told = console_orders::carry_out(desk, caller, &owner(caller), &deed.order).await?;
     Ok((deed, told))
 }
 
@@ -338,18 +366,19 @@ fn with_cookie(mut response: Response, name: &str, value: &str, more: &str) -> R
 }
 
 /// The page for signing in. Its form is bound to a cookie, so that no other page can sign somebody in.
-fn entrance_page(desk: &Desk, code: u16, back: &str, refusal: Option<&str>) -> Response {
+fn entrance_page(desk: &Desk, code: u16, back: &str, refusal: Option<&str>, has_ended: bool) -> Response {
     let bound = match keeper::random::<16>() {
         Ok(bytes) => access::hex(&bytes),
         Err(error) => return refused(Error::new(ErrorKind::Failed, error.to_string())),
     };
     let token = desk.keeper.form_token(&format!("entrance {bound}"));
-    let page = webconsole::sign_in(&desk.machine.host, &token, back, refusal);
+    let page = webconsole::sign_in(&desk.machine.host, &token, back, refusal, has_ended);
     with_cookie(html(code, page), ENTRANCE, &bound, "")
 }
 
 async fn entrance(State(desk): State<Desk>, uri: Uri) -> Response {
-    entrance_page(&desk, 200, webconsole::back(query(&uri).get("back")), None)
+    let query = query(&uri);
+    entrance_page(&desk, 200, webconsole::back(query.get("back")), None, query.get("ended").is_some())
 }
 
 async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
@@ -366,7 +395,7 @@ async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
     };
     let back = webconsole::back(fields.get("back"));
     if let Err(error) = site.and_then(|()| check(&desk, &format!("entrance {bound}"), &fields)) {
-        return entrance_page(&desk, 403, back, Some(&error.message));
+        return entrance_page(&desk, 403, back, Some(&error.message), false);
     }
     let name = fields.get("account").unwrap_or_default();
     let secret = Password::new(fields.get("password").unwrap_or_default());
@@ -376,7 +405,7 @@ async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
             let response = with_cookie(see(to), SESSION, &token, "");
             with_cookie(response, ENTRANCE, "", "; Max-Age=0")
         }
-        Err(error) => entrance_page(&desk, status(error.kind).as_u16(), back, Some(&error.message)),
+        Err(error) => entrance_page(&desk, status(error.kind).as_u16(), back, Some(&error.message), false),
     }
 }
 

@@ -27,6 +27,7 @@
 //! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
 //! | `console_routes`, `console_live` | the console (crate `webconsole`), and what its open pages are told |
 //! | `console_orders` | what its forms ask for, carried out |
+//! | `holdings`, `told_once` | what unused drives hold, asked once for each change; what somebody is told on the page that follows |
 //! | `workbench` | who measures and predicts for the console |
 //! | `traffic` | what hosts asked of volumes in the last quarter of an hour |
 //! | `notify` | notifications: channels as they are kept, their queues, and how messages are sent (crate `notify`) |
@@ -49,6 +50,7 @@ mod desk;
 mod events;
 mod files;
 mod gate;
+mod holdings;
 mod keeper;
 mod manage;
 mod metrics;
@@ -59,6 +61,7 @@ mod routes;
 mod server;
 mod subscriptions;
 mod tls;
+mod told_once;
 mod traffic;
 mod workbench;
 

@@ -90,6 +90,8 @@ impl Server {
             subscriptions,
             office,
             traffic: Arc::default(),
+            holdings: Arc::default(),
+            told_once: Arc::default(),
             workbench,
             streams: Arc::new(Semaphore::new(console_live::MOST)),
             stopped_controller: Arc::new(stopped_controller),

@@ -237,7 +237,11 @@ fn an_open_page_is_told_what_happens() {
     managed.address = address(&managed.controller.log());
     browser.until("!document.getElementById('stale').hidden && document.querySelector('#stale a') !== null");
     let link = browser.script("document.querySelector('#stale a').getAttribute('href')");
-    assert_eq!(link, "/console/sign-in?back=%2Fconsole%2Fvolume%3Fof%3Ddata");
+    assert_eq!(link, "/console/sign-in?ended=yes&back=%2Fconsole%2Fvolume%3Fof%3Ddata");
+    let said = browser.script("document.getElementById('stale').textContent");
+    assert!(said.as_str().is_some_and(|said| said.contains("when the controller is started anew")), "{said}");
+    browser.go(&format!("{}{}", managed.address, link.as_str().expect("a link")));
+    browser.until("document.body.textContent.includes('You are signed out: a session ends when')");
     enter(&mut browser, &managed, link.as_str().expect("a link"));
     browser.until("document.querySelector('h1').textContent === 'Volume data'");
 }
@@ -380,6 +384,50 @@ fn a_controller_is_kept_in_order_from_its_pages() {
     assert!(!managed.controller.softroc(&["account", "list"]).ok().contains("eve"));
 }
 
+/// What a new drive holds is named beside it before anything is ordered, and read anew when something happens; and what the controller has to say
+/// about what it did is told on the page that follows, once.
+#[test]
+fn what_drives_hold_and_what_is_worth_knowing_is_said() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-holds");
+    sign_in(&managed, "ada");
+    unused(&managed, 'n', 1);
+    let create = || curl(&managed, "ada", "", "/console/create").1;
+    assert!(create().contains("n0.img") && !create().contains("▲ holds"), "{}", create());
+    // Swap space, as mkswap leaves it.
+    let held = managed.controller.folder.file("swap.img");
+    let mut bytes = vec![0; 48 << 20];
+    bytes[4086..4096].copy_from_slice(b"SWAPSPACE2");
+    std::fs::write(&held, &bytes).expect("a file");
+    managed.controller.softroc(&["drive", "add", &held]).ok();
+    let page = create();
+    assert!(page.contains("▲ holds Linux swap space"), "{page}");
+    assert_eq!(page.matches("▲ holds").count(), 1, "{page}");
+    let told = managed.controller.softroc(&["foreign", "list"]).ok();
+    assert!(told.contains("swap"), "{told}");
+    let (_, page) = curl(&managed, "ada", "", "/console/replace?of=data:1");
+    assert!(page.contains("It is not empty: ") && page.contains("swap"), "{page}");
+    // Two volumes on one array.
+    let drives = unused(&managed, 'p', 3);
+    let mut make = vec!["volume", "create", "one", "--level", "raid5", "--size", "4M", "--drives"];
+    make.extend(drives.iter().map(String::as_str));
+    managed.controller.softroc(&make).ok();
+    managed
+        .controller
+        .softroc(&["volume", "create", "two", "--level", "raid5", "--size", "4M", "--array", "one"])
+        .ok();
+    let (_, page) = curl(&managed, "ada", "", "/console/volume?of=one");
+    assert!(page.contains("the same for all volumes on it: one, two."), "{page}");
+    let set = "-d verb=policy -d of=one -d policy=task-rate -d value=40 -d back=/console/volume?of=one";
+    assert_eq!(ask(&managed, "ada", token(&page), set).0, "303");
+    let next = || curl(&managed, "ada", "", "/console/volume?of=one&asked=policy").1;
+    let page = next();
+    assert!(page.contains("▲ This concerns all volumes of the array: "), "{page}");
+    assert!(!next().contains("▲ This concerns"), "it is told once");
+}
+
 /// Where axe-core is, if it is there.
 fn axe() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe-core/axe.min.js");
@@ -415,6 +463,25 @@ fn chosen(drives: &[String]) -> String {
     drives.iter().map(named).collect::<Vec<_>>().join("&")
 }
 
+/// Has a volume measured, and what another controller would do predicted, so that pages have all that they can have.
+fn compare(managed: &Managed, volume: &str) {
+    if !have("curl") {
+        return;
+    }
+    sign_in(managed, "otto");
+    let page = || curl(managed, "otto", "", "/console/bench").1;
+    let token = token(&page()).to_owned();
+    let load = "-d profile=random-read -d outstanding=1,8";
+    let run = format!("-d verb=bench-run -d of={volume} -d runtime=300ms {load}");
+    let models = "-d controller=HBA -d drive=SAS-12G-SSD -d level=raid6 -d drives=4";
+    let predict = format!("-d verb=predict-run -d of={volume} {models} {load}");
+    for form in [run, predict] {
+        let (status, said) = ask(managed, "otto", &token, &form);
+        assert_eq!(status, "303", "{said}");
+    }
+    until("both are there", || page().contains("random-read, 8 outstanding"));
+}
+
 #[test]
 fn everybody_can_read_every_page() {
     let managed = served("console-looks");
@@ -427,6 +494,7 @@ fn everybody_can_read_every_page() {
     until("the volume is degraded", || managed.controller.show("data")["state"] == "degraded");
     let new = chosen(&unused(&managed, 'n', 3));
     managed.controller.create("more", "raid6", &unused(&managed, 'm', 4)).ok();
+    compare(&managed, "more");
     let drive =
         managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
     let pages = [
@@ -435,6 +503,8 @@ fn everybody_can_read_every_page() {
         ("drive", format!("/console/drive?of={drive}")),
         ("replace", "/console/replace".to_owned()),
         ("create", format!("/console/create?{new}&level=raid5")),
+        ("predicted", format!("/console/create?{new}&level=raid5&controller=HBA&model=SAS-12G-SSD")),
+        ("bench", "/console/bench?of=more".to_owned()),
         ("what-if", "/console/what-if?of=more&fail=0&fail=3".to_owned()),
         ("maintenance", "/console/maintenance".to_owned()),
         ("events", "/console/events?severity=warning".to_owned()),

@@ -191,6 +191,38 @@ fn what_another_controller_would_do_stands_beside_what_was_measured() {
     shows("prediction", "</span> stopped</span>");
 }
 
+/// Of each level that drives make, by whoever may: the figures of `softroc predict`.
+#[test]
+fn levels_are_predicted_before_one_is_chosen() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-levels");
+    let folder = &managed.controller.folder;
+    let drives: Vec<String> = (0..3).map(|number| folder.file(&format!("n{number}.img"))).collect();
+    let mut add = vec!["drive", "add", "--create", common::DRIVE];
+    add.extend(drives.iter().map(String::as_str));
+    managed.controller.softroc(&add).ok();
+    let chosen: String = drives.iter().map(|drive| format!("drive={}&", drive.replace('/', "%2F"))).collect();
+    let path = format!("/console/create?{chosen}controller=HBA&model=SAS-12G-SSD&level=raid5");
+    for who in ["rita", "otto"] {
+        sign_in(&managed, who);
+    }
+    let raid5 = |who: &str| {
+        let page = curl(&managed, who, "", &path).1;
+        let row = between(&page, "<th scope=\"row\">raid5</th>", "</tr>").to_owned();
+        (between(&row, "\"Predicted, a second\">", "<").to_owned(), page)
+    };
+    assert_eq!(raid5("rita").0, "–", "whoever only looks begins none");
+    until("it is predicted", || raid5("otto").0.parse::<u64>().is_ok());
+    let (rate, page) = raid5("otto");
+    let command = between(&page, "Predicted by <code>softroc ", "</code>");
+    let told: Vec<&str> = command.split(' ').chain(["--json"]).collect();
+    let told = managed.controller.softroc(&told).ok();
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(format!("{:.0}", told["rows"][0]["iops"].as_f64().expect("a rate")), rate, "{command}");
+}
+
 #[test]
 fn an_open_page_is_told_how_a_measurement_goes() {
     let managed = served("console-watch");

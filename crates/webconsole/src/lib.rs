@@ -56,7 +56,7 @@ pub use assets::{Asset, asset};
 pub use deed::{Deed, Order};
 pub use entrance::{password, sign_in};
 pub use events::{Export, export};
-pub use page::{Needs, Page, Shown, failed, kept, leads, needs, page, questions, told};
+pub use page::{Needs, Page, Shown, failed, kept, leads, needs, page, predictions, questions, told};
 pub use words::{Query, back, encoded};
 pub use workbench::{Live, Load, Measure, Model, Offer, Point, Predict, Prediction, Run, Stage, Workbench};
 pub use world::{Channel, Rate, Sample, Upkeep, Viewer, World};

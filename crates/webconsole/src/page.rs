@@ -2,8 +2,8 @@
 
 use crate::words::{self, Query};
 use crate::{
-    Viewer, World, bench, create, deed, drive, events, maintenance, overview, replace, status, volume,
-    what_if,
+    Predict, Viewer, World, bench, create, deed, drive, events, maintenance, overview, replace, status,
+    volume, what_if,
 };
 use access::Role;
 use askama::Template;
@@ -76,6 +76,8 @@ struct Whole<'p> {
     has_session: bool,
     /// What was asked a moment ago.
     asked: Option<&'p str>,
+    /// What is worth knowing of that.
+    notes: Vec<String>,
     /// Which of the pages that every page leads to.
     place: &'p str,
 }
@@ -107,7 +109,7 @@ pub fn needs(path: &str, query: &Query) -> Needs {
         _ => 0,
     };
     let traffic = query.get("of").filter(|_| path == "volume").map(str::to_owned);
-    Needs { events, upkeep: path == "maintenance", traffic, workbench: path == "bench" }
+    Needs { events, upkeep: path == "maintenance", traffic, workbench: matches!(path, "bench" | "create") }
 }
 
 /// What has to be asked of the controller for a page besides what every page is made of.
@@ -115,10 +117,16 @@ pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
     let of = query.get("of").unwrap_or_default();
     match path {
         "replace" => replace::questions(world, of),
+        "create" => create::questions(world),
         "what-if" => what_if::questions(world, query),
         "maintenance" => maintenance::questions(),
         _ => Vec::new(),
     }
+}
+
+/// What has to be predicted for a page.
+pub fn predictions(world: &World, path: &str, query: &Query) -> Vec<Predict> {
+    if path == "create" { create::predictions(world, query) } else { Vec::new() }
 }
 
 /// Of an answer to one of these [`questions`] what the page needs of it.
@@ -217,6 +225,7 @@ impl Page {
             token: &viewer.token,
             has_session: viewer.caller.session.is_some(),
             asked: query.get("asked").filter(|verb| deed::VERBS.contains(verb)),
+            notes: world.notes.iter().map(|note| words::sentence(note)).collect(),
             place: self.at.split('?').next().unwrap_or_default(),
         })
     }

@@ -33,6 +33,8 @@ struct Slots {
 #[template(path = "policies.html")]
 struct Policies {
     policies: Vec<(Policy, Moment)>,
+    /// The volumes that have the policies of the array in common, where there are several.
+    array: Option<String>,
     forms: Vec<String>,
 }
 
@@ -62,6 +64,12 @@ pub(crate) struct Deeds {
     pub(crate) deeds: Vec<String>,
 }
 
+impl Policies {
+    fn is_of_array(&self, policy: &Policy) -> bool {
+        deed::is_of_array(&policy.name)
+    }
+}
+
 /// `None`: there is no such volume.
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> Option<Vec<Part>> {
     let volume = world.volumes.iter().find(|volume| volume.name == name)?;
@@ -89,6 +97,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
             "policies",
             &Policies {
                 policies: volume.policies.iter().map(policy).collect(),
+                array: (volume.array_volumes.len() > 1).then(|| volume.array_volumes.join(", ")),
                 forms: policy_forms(world, volume, viewer, back),
             },
         ),

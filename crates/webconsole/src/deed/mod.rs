@@ -7,7 +7,7 @@ mod policy;
 mod upkeep;
 mod volume;
 
-pub(crate) use policy::settable;
+pub(crate) use policy::{is_of_array, settable};
 
 use crate::words::{Query, rendered, volume_page};
 use crate::{Measure, Predict, Viewer, World};

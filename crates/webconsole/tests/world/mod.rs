@@ -97,6 +97,8 @@ pub fn world() -> World {
         upkeep: None,
         traffic: Vec::new(),
         workbench: webconsole::Workbench::default(),
+        foreseen: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
