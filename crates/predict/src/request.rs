@@ -118,6 +118,10 @@ fn described(request: &Request) -> Environment {
     if let Some(on) = drive_cache {
         facts.push(fact("drive cache", if *on { "on" } else { "off" }.to_owned()));
     }
+    let failed: Vec<String> = request.configuration.failed.iter().map(|slot| slot.to_string()).collect();
+    if !failed.is_empty() {
+        facts.push(fact("failed", failed.join(", ")));
+    }
     if let Some(size) = write_back {
         facts.push(fact("cache", format!("{size}, write-back, full to its mark before each measurement")));
     }

@@ -106,7 +106,8 @@ fn choices(configuration: &Configuration, server: &Server) -> Choices {
     };
     let (reads, read_room) = (reads(configuration), configuration.read_room());
     let marks = marks(&configuration.controller);
-    Choices { streams, write_back: configuration.write_back, marks, write_hole, reads, read_room }
+    let (write_back, failed) = (configuration.write_back, configuration.failed);
+    Choices { streams, write_back, marks, write_hole, reads, read_room, failed }
 }
 
 /// One profile on one seed: a row for each number of outstanding I/Os.

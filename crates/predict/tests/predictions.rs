@@ -147,6 +147,24 @@ fn a_cache_that_is_too_small_is_refused() {
     assert!(refused.sentence.contains("64 MiB") && refused.sentence.contains("--cache"), "{refused}");
 }
 
+/// What a drive held that has failed is computed from the others: that takes them more, and reads are fewer.
+#[test]
+fn a_volume_that_lacks_a_drive_reads_less() {
+    let whole = configuration("HBA", "4xSAS-6G-HDD", Level::Raid5).unwrap();
+    let rate = |server: &Configuration| rows(server, "random-read", "16", 2000, 1)[0].iops;
+    let degraded = whole.clone().without(&[1]).unwrap();
+    assert_eq!(degraded.name, "HBA, 4xSAS-6G-HDD, raid5, without drive 1");
+    let (all, fewer) = (rate(&whole), rate(&degraded));
+    // A quarter of the reads takes three drives instead of one, and three drives are left of four.
+    assert!(fewer < 0.7 * all && fewer > 0.3 * all, "{all} and {fewer}");
+    for (slots, why) in
+        [(&[4][..], "there is no slot 4"), (&[0, 1], "does not survive the loss of drives 0 and 1")]
+    {
+        let error = whole.clone().without(slots).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
 /// A prediction of minutes that nobody wants any more ends, and says so.
 #[test]
 fn one_that_is_stopped_ends_with_a_sentence() {

@@ -157,12 +157,19 @@ fn configured(command: &Predict, controller: &str) -> Outcome<Configuration> {
         log,
     };
     let shape = Configuration::shape(level, drives.len(), command.spans)?;
-    Ok(Configuration::new(controller, drives, shape, command.strip, &policies)?)
+    Ok(Configuration::new(controller, drives, shape, command.strip, &policies)?.without(&command.failed)?)
 }
 
 /// How far off each profile may be: what chance adds, and what figures of that kind were missed by.
 fn expected(request: &Request, results: &Results) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
+    if request.configuration.failed.iter().next().is_some() {
+        lines.push(
+            "nothing is published of arrays that lack drives: how far off this may be is not known"
+                .to_owned(),
+        );
+        return Ok(lines);
+    }
     for profile in &request.profiles {
         let Some(row) = results.best.get(profile.name()) else { continue };
         let chance = row
