@@ -164,7 +164,10 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -
 fn head(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Head {
     let link = |volume: &VolumeInfo| format!("/console/bench?of={}", encoded(&volume.name));
     let others = world.volumes.iter().filter(|other| other.uuid != volume.uuid);
-    let hosts = volume.hosts.len();
+    // The measurement itself is a host of what it measures.
+    let is_measured = |run: &Run| run.order.volume == volume.name && !run.stage.is_over();
+    let own = usize::from(world.workbench.run.as_ref().is_some_and(is_measured));
+    let hosts = volume.hosts.len().saturating_sub(own);
     // What was measured last is chosen again.
     let last = world.workbench.run.as_ref().map(|run| &run.order);
     let said: Vec<(&str, &str)> = last.map_or_else(Vec::new, |last| {

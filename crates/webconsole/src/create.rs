@@ -1,14 +1,13 @@
 //! A new volume: which drives, what each level makes of them and costs, and what it would be before anything is done.
 
 use crate::advice::which;
-use crate::bench::rate;
+use crate::foreseen::{self, Foreseen, Models};
 use crate::overview::survives_of;
 use crate::page::Part;
 use crate::replace::{found, holds};
 use crate::words::{Query, drive_page, encoded, sentence, shell_word};
 use crate::workbench::command_line;
-use crate::{Model, Predict, Stage, Viewer, World, deed};
-use access::Action;
+use crate::{Predict, Viewer, World, deed};
 use askama::Template;
 use controller::{Command, CreateVolume, DriveInfo, DriveOperations, DriveState, Preview};
 use units::{ByteCount, both_capacities, counted};
@@ -20,18 +19,8 @@ struct Choose {
     /// Why nobody knows what the drives hold.
     unknown: Option<String>,
     level: String,
-    controllers: Vec<Choice>,
-    models: Vec<Choice>,
-    /// Why nothing is predicted for whoever looks.
-    cannot_predict: Option<String>,
+    models: String,
     beside: Vec<(String, String)>,
-}
-
-/// A controller or a drive of the catalog.
-struct Choice {
-    name: String,
-    about: String,
-    is_chosen: bool,
 }
 
 /// A drive that nobody uses.
@@ -65,12 +54,6 @@ struct Row {
     predicted: Option<Foreseen>,
 }
 
-/// What is predicted of a level.
-struct Foreseen {
-    rate: String,
-    why: Option<String>,
-}
-
 #[derive(Template)]
 #[template(path = "create-result.html")]
 struct Outcome {
@@ -82,61 +65,20 @@ struct Outcome {
     form: Option<String>,
 }
 
-/// The load that is predicted, and how many of its requests are outstanding.
-const LOAD: (&str, &str) = ("database", "32");
-
-/// A controller and a drive of the catalog that are chosen to predict with.
-struct Models<'q> {
-    controller: &'q str,
-    drive: &'q str,
-}
-
-impl<'q> Models<'q> {
-    fn of(query: &'q Query) -> Option<Models<'q>> {
-        let chosen = |name| query.get(name).filter(|value| !value.is_empty());
-        Some(Models { controller: chosen("controller")?, drive: chosen("model")? })
-    }
-
-    /// What is asked about a level on so many such drives.
-    fn order(&self, world: &World, level: &str, drives: usize, preview: &Preview) -> Predict {
-        let known = world.workbench.offer.controllers.iter().find(|one| one.name == self.controller);
-        let kib = preview.strip_bytes >> 10;
-        Predict {
-            controller: self.controller.to_owned(),
-            drives: (drives, self.drive.to_owned()),
-            level: level.to_owned(),
-            spans: preview.spans,
-            strip_kib: known.filter(|known| known.strips_kib.contains(&kib)).map(|_| kib),
-            profile: LOAD.0.to_owned(),
-            outstanding: LOAD.1.to_owned(),
-        }
-    }
-}
-
 /// What is predicted for the page: each level that the drives make.
 pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
     let Some(models) = Models::of(query) else { return Vec::new() };
     let chosen = chosen(world, query);
-    let order = |level: &String| {
+    let of_level = |level: &String| {
         let preview = preview(level, &chosen).ok()?;
-        Some(models.order(world, level, chosen.len(), &preview))
+        Some(order(&models, world, level, chosen.len(), &preview))
     };
-    if chosen.is_empty() { Vec::new() } else { world.info.levels.iter().filter_map(order).collect() }
+    if chosen.is_empty() { Vec::new() } else { world.info.levels.iter().filter_map(of_level).collect() }
 }
 
-/// What is known of a prediction.
-fn foreseen(world: &World, order: &Predict) -> Foreseen {
-    let Some(known) = world.foreseen.iter().find(|known| known.order == *order) else {
-        return Foreseen { rate: "–".to_owned(), why: None };
-    };
-    let best = known.points.iter().map(|point| point.per_s).fold(0.0, f64::max);
-    let (rate, why) = match &known.stage {
-        Stage::Waits => ("waits for its turn".to_owned(), None),
-        Stage::Runs => (format!("is being predicted, {} %", known.percent), None),
-        Stage::Done => (rate(best), None),
-        Stage::Stopped(why) | Stage::Failed(why) => ("–".to_owned(), Some(sentence(why))),
-    };
-    Foreseen { rate, why }
+/// What is asked about a level on so many such drives.
+fn order(models: &Models<'_>, world: &World, level: &str, drives: usize, preview: &Preview) -> Predict {
+    models.order(world, level, drives, (preview.spans, preview.strip_bytes))
 }
 
 fn chosen<'w>(world: &'w World, query: &Query) -> Vec<&'w DriveInfo> {
@@ -169,21 +111,11 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -
         let form = deed::form(world, viewer, back, level, "create", &said);
         let facts = facts(level, &chosen, &preview);
         let notes = preview.notes.iter().map(|note| sentence(note)).collect();
-        let order = models.map(|models| models.order(world, level, chosen.len(), &preview));
+        let order = models.map(|models| order(&models, world, level, chosen.len(), &preview));
         let predict = order.map(|order| command_line(&order.words()));
         parts.push(Part::new("result", &Outcome { level: level.to_owned(), facts, notes, predict, form }));
     }
     parts
-}
-
-/// What can be chosen to predict with.
-fn offered(models: &[Model], chosen: Option<&str>) -> Vec<Choice> {
-    let choice = |one: &Model| Choice {
-        name: one.name.clone(),
-        about: one.about.clone(),
-        is_chosen: chosen == Some(one.name.as_str()),
-    };
-    models.iter().map(choice).collect()
 }
 
 fn choose(world: &World, viewer: &Viewer, query: &Query, chosen: &[&DriveInfo]) -> Choose {
@@ -220,14 +152,11 @@ fn choose(world: &World, viewer: &Viewer, query: &Query, chosen: &[&DriveInfo]) 
         beside.push((free, cli));
     }
     let drives: Vec<Candidate> = candidates(world).map(candidate).collect();
-    let offer = &world.workbench.offer;
     Choose {
         unknown: unknown.filter(|_| !drives.is_empty()),
         drives,
         level: query.get("level").unwrap_or_default().to_owned(),
-        controllers: offered(&offer.controllers, query.get("controller")),
-        models: offered(&offer.drives, query.get("model")),
-        cannot_predict: viewer.caller.may(Action::Benchmark).err().map(|why| sentence(&why.message)),
+        models: foreseen::form(world, viewer, query),
         beside,
     }
 }
@@ -255,21 +184,14 @@ fn levels(world: &World, chosen: &[&DriveInfo], level: &str, models: Option<&Mod
                 survives: survives_of(name, preview.may_lose, preview.may_lose_at_most),
                 write: operations(preview.small_write),
                 predicted: models
-                    .map(|models| foreseen(world, &models.order(world, name, chosen.len(), &preview))),
+                    .map(|models| foreseen::of(world, &order(models, world, name, chosen.len(), &preview))),
                 degraded: preview.degraded_read.map_or_else(|| "cannot be read".to_owned(), operations),
             }),
             Err(why) => cannot.push((name.clone(), sentence(&why.message))),
         }
     }
     let predicted = models.map(|models| {
-        format!(
-            "the load {} with {} outstanding, on {} × {} behind {}",
-            LOAD.0,
-            LOAD.1,
-            chosen.len(),
-            models.drive,
-            models.controller
-        )
+        format!("{}, on {} × {} behind {}", foreseen::load(), chosen.len(), models.drive, models.controller)
     });
     Levels { drives: counted(chosen.len(), "drive"), rows, cannot, predicted }
 }

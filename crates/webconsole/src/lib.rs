@@ -16,6 +16,7 @@
 //! | `replace` | another drive in the place of one, step by step |
 //! | `stage` | a place of an array, and where things stand with the drive in it |
 //! | `create` | a new volume: what drives make, level by level, and what it costs |
+//! | `foreseen` | what is predicted for pages that say what would be |
 //! | `maintenance` | schedules, spares, the alarm, channels, accounts, the certificate |
 //! | `workbench` | what is measured and predicted, as values |
 //! | `bench` | a measurement while it goes on, and a prediction beside it |
@@ -38,6 +39,7 @@ mod deed;
 mod drive;
 mod entrance;
 mod events;
+mod foreseen;
 mod lists;
 mod maintenance;
 mod overview;

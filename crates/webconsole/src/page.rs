@@ -109,7 +109,12 @@ pub fn needs(path: &str, query: &Query) -> Needs {
         _ => 0,
     };
     let traffic = query.get("of").filter(|_| path == "volume").map(str::to_owned);
-    Needs { events, upkeep: path == "maintenance", traffic, workbench: matches!(path, "bench" | "create") }
+    Needs {
+        events,
+        upkeep: path == "maintenance",
+        traffic,
+        workbench: matches!(path, "bench" | "create" | "what-if"),
+    }
 }
 
 /// What has to be asked of the controller for a page besides what every page is made of.
@@ -126,7 +131,11 @@ pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
 
 /// What has to be predicted for a page.
 pub fn predictions(world: &World, path: &str, query: &Query) -> Vec<Predict> {
-    if path == "create" { create::predictions(world, query) } else { Vec::new() }
+    match path {
+        "create" => create::predictions(world, query),
+        "what-if" => what_if::predictions(world, query),
+        _ => Vec::new(),
+    }
 }
 
 /// Of an answer to one of these [`questions`] what the page needs of it.
@@ -157,7 +166,7 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
             replace::parts(world, viewer, of, again).map(|parts| ("Replace a drive".to_owned(), parts))
         }
         "create" => Some(("Create a volume".to_owned(), create::parts(world, viewer, &back, query))),
-        "what-if" => what_if::parts(world, query).map(|parts| ("What if".to_owned(), parts)),
+        "what-if" => what_if::parts(world, viewer, query).map(|parts| ("What if".to_owned(), parts)),
         "bench" => bench::parts(world, viewer, &back, query).map(|parts| ("Bench".to_owned(), parts)),
         "maintenance" => Some(("Maintenance".to_owned(), maintenance::parts(world, viewer, &back))),
         "events" => Some(("Events".to_owned(), events::parts(world, query))),

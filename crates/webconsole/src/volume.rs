@@ -4,7 +4,7 @@ use crate::lists::{EventList, TaskList};
 use crate::overview::{Bay, bay, survives};
 use crate::page::Part;
 use crate::traffic::Traffic;
-use crate::words::{Badge, Moment, sentence};
+use crate::words::{Badge, Moment, encoded, sentence};
 use crate::{Viewer, World, deed};
 use askama::Template;
 use controller::{Event, HostInfo, Policy, VolumeInfo, VolumeState};
@@ -21,6 +21,8 @@ struct Head {
     since: Moment,
     reasons: Vec<String>,
     facts: Vec<(&'static str, String)>,
+    bench: String,
+    what_if: String,
 }
 
 #[derive(Template)]
@@ -80,6 +82,8 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
         since: Moment { at_s: volume.since_unix_s, now_s },
         reasons: volume.reasons.iter().map(|reason| sentence(reason)).collect(),
         facts: facts(volume),
+        bench: format!("/console/bench?of={}", encoded(&volume.name)),
+        what_if: format!("/console/what-if?of={}", encoded(&volume.name)),
     };
     let slots = volume.drives.iter().map(bay).enumerate().collect();
     let policy = |policy: &Policy| (policy.clone(), Moment { at_s: policy.since_unix_s, now_s });

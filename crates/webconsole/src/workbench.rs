@@ -200,6 +200,8 @@ pub struct Predict {
     pub profile: String,
     /// How many requests are outstanding, one number after the other.
     pub outstanding: String,
+    /// Slots whose drives have failed.
+    pub failed: Vec<u16>,
 }
 
 impl Predict {
@@ -216,6 +218,10 @@ impl Predict {
         words.extend(self.strip_kib.map(|kib| format!("--strip={kib}K")));
         words.push(format!("--profile={}", self.profile));
         words.push(format!("--outstanding={}", self.outstanding));
+        if !self.failed.is_empty() {
+            let slots: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
+            words.push(format!("--failed={}", slots.join(",")));
+        }
         words
     }
 }

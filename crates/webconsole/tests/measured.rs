@@ -76,6 +76,7 @@ fn world() -> World {
         strip_kib: Some(256),
         profile: "database".to_owned(),
         outstanding: "1,8".to_owned(),
+        failed: Vec::new(),
     };
     let prediction = Prediction {
         order,
@@ -128,6 +129,27 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
     // Without a name the page of what is measured is shown; a volume that there is not is no page.
     assert!(html(&world, Role::ReadOnly, "bench", &[]).contains("Bench: measure data"));
     assert!(html(&world, Role::ReadOnly, "bench", &[("of", "gone")]).contains("There is no volume"));
+}
+
+/// While a volume was measured the page warned of a host, which was the measurement.
+#[test]
+fn a_measurement_is_no_host_to_be_warned_of() {
+    let mut world = world();
+    let host = serde_json::json!({
+        "host": "unix", "protocol": "NBD", "since_unix_s": NOW, "reads_per_s": 0, "read_bytes_per_s": 0, "writes_per_s": 0,
+        "written_bytes_per_s": 0, "outstanding": 0, "address": "unix", "pid": null, "uid": null, "process": null, "asked_for": "data", "reads": 0,
+        "read_bytes": 0, "writes": 0, "written_bytes": 0,
+    });
+    let host: controller::HostInfo = serde_json::from_value(host).expect("a host");
+    world.volumes[1].hosts = vec![host.clone()];
+    assert!(!page(&world, Role::Operator).contains("disturb each other"), "it is the measurement");
+    world.volumes[1].hosts.push(host);
+    assert!(
+        page(&world, Role::Operator).contains("In use by 1 host: hosts and a measurement disturb"),
+        "another one"
+    );
+    world.workbench.run.as_mut().expect("a run").stage = Stage::Done;
+    assert!(page(&world, Role::Operator).contains("In use by 2 hosts"), "both are others");
 }
 
 #[test]

@@ -120,6 +120,35 @@ fn what_is_predicted_of_each_level_is_shown_when_it_is_there() {
     assert!(!page.contains("name=\"controller\"") && page.contains("takes operator"), "{page}");
 }
 
+/// A volume that loses drives, by the models that somebody chooses: as it is whole, and without all that is out by then.
+#[test]
+fn what_a_volume_serves_without_drives_is_predicted_beside_what_it_serves_whole() {
+    let mut world = world();
+    world.volumes[1].state = VolumeState::Optimal;
+    (world.volumes[1].may_lose, world.volumes[1].may_lose_at_most) = (1, 1);
+    let fields = [("of", "data"), ("fail", "2"), ("controller", "HBA"), ("model", "SAS-12G-HDD")];
+    let orders = webconsole::predictions(&world, "what-if", &query(&fields));
+    let words: Vec<String> = orders.iter().map(|order| order.words().join(" ")).collect();
+    assert_eq!(words.len(), 2);
+    assert_eq!(format!("{} --failed=2", words[0]), words[1]);
+    assert!(words[0].contains("--drives=3xSAS-12G-HDD --level=raid5"), "{words:?}");
+    let known = |order: &webconsole::Predict| Prediction {
+        order: order.clone(),
+        stage: Stage::Failed("HBA has <none>".to_owned()),
+        percent: 0,
+        points: Vec::new(),
+        notes: Vec::new(),
+    };
+    world.foreseen = orders.iter().map(known).collect();
+    let page = html(&world, Role::Operator, "what-if", &fields);
+    assert!(
+        page.contains("<code>softroc predict --controller=HBA") && page.contains("--failed=2</code>"),
+        "{page}"
+    );
+    assert!(page.contains("<dt>A second, with all drives</dt><dd>– HBA has &#60;none&#62;.</dd>"), "{page}");
+    assert!(webconsole::predictions(&world, "what-if", &query(&fields[..2])).is_empty());
+}
+
 #[test]
 fn the_result_is_shown_before_it_is_made_and_made_as_it_was_shown() {
     let mut world = with_unused();

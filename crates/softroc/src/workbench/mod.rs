@@ -4,7 +4,7 @@
 //!  a form ── api::Workbench ──▶ words of a command line ──▶ the flags of `softroc bench` or `softroc predict`
 //!                                                              │
 //!                 the thread "bench":       bench::served, through NBD like any host
-//!                 the thread "predictions": predict::predict, after everything else
+//!                 the thread "predictions": predict::predict, behind everything else
 //!                                                              │
 //!  a page ◀── webconsole::Workbench ◀── what they have come to ◀┘
 //! ```

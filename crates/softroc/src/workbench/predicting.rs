@@ -1,7 +1,7 @@
 //! Predictions: those that wait, the one that runs, those that are known. The same order has the same answer to the last digit, so that none is made
 //! twice.
 //!
-//! They run on a thread of their own, after everything else on this machine (as `nice -n 19` has it), and that thread ends when nothing waits.
+//! They run on a thread of their own, behind everything else on this machine (as `nice -n 10` has it), and that thread ends when nothing waits.
 
 use super::{Shared, invalid, parsed, point};
 use crate::cli::Command;
@@ -23,8 +23,9 @@ const MOST: usize = 128;
 /// A page that wants one asks for it every few seconds. What nobody wants any more is not begun.
 const WANTED: Duration = Duration::from_secs(60);
 
-/// After everything else.
-const NICE: i32 = 19;
+/// A tenth of what anything else gets of a processor that both want: shards hardly feel it, and on a busy machine a prediction comes to its end
+/// all the same. (At 19 it waited for minutes beside a few busy programs.)
+const NICE: i32 = 10;
 
 /// See the module.
 #[derive(Default)]
@@ -208,7 +209,7 @@ fn work(shared: &Arc<Shared>) -> Result<()> {
 /// Makes all that wait, on this thread and those that it starts.
 fn make_all(shared: &Shared) {
     if let Err(error) = rustix::process::nice(NICE) {
-        tracing::warn!("predictions run beside everything else, not after it: {error}");
+        tracing::warn!("predictions take as much of the processors as anything else: {error}");
     }
     loop {
         let next = {

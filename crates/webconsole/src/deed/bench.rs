@@ -120,6 +120,7 @@ fn foresee(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
         strip_kib: strip_kib.filter(offers),
         profile: said(asked, "profile", LOAD).to_owned(),
         outstanding: said(asked, "outstanding", OUTSTANDING).to_owned(),
+        failed: Vec::new(),
     };
     let models = |models: &[crate::Model]| -> Vec<(String, String)> {
         models.iter().map(|one| (one.name.clone(), format!("{}: {}", one.name, one.about))).collect()
