@@ -83,6 +83,7 @@ actions! {
     VolumeAttach       "volume-attach"         -          yes       yes;
     VolumeDetach       "volume-detach"         -          yes       yes;
     DriveOnline        "drive-online"          -          yes       yes;
+    Benchmark          "benchmark"             -          yes       yes;
 
     // It destroys data, gives up redundancy, or changes what there is.
     TaskStartInit      "task-start-init"       -          -         yes;
@@ -111,6 +112,7 @@ actions! {
     Notifications      "notifications"         -          -         yes;
     Accounts           "accounts"              -          -         yes;
     Sessions           "sessions"              -          -         yes;
+    BenchmarkWrites    "benchmark-writes"      -          -         yes;
 }
 
 impl Action {

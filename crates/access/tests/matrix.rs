@@ -106,6 +106,7 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         "drive-locate",
         "volume-attach",
         "volume-detach",
+        "benchmark",
     ];
     for action in Action::ALL {
         let name = action.name();

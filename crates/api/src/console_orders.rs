@@ -4,21 +4,22 @@ use crate::account_routes::made_password;
 use crate::desk::Desk;
 use crate::notify::office;
 use access::{AccountChange, Action, Caller, Password};
-use controller::Result;
+use controller::{Command, Result};
 use webconsole::{Channel, Order, Upkeep};
 
 /// What somebody has to be told, once: of what, and what.
 pub(crate) type Told = Option<(String, String)>;
 
-/// Carries an order out for somebody, if they may give it.
+/// Carries an order out for somebody, if they may give it. `owner` is told on the next page what the answer has of notes.
 ///
 /// # Errors
 /// `Denied`, and those of what is asked.
-pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, order: &Order) -> Result<Told> {
+pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, owner: &str, order: &Order) -> Result<Told> {
     caller.may(order.action())?;
     match order {
         Order::Command(command) => {
-            desk.ask(caller, command.clone()).await?;
+            let reply = desk.ask(caller, command.clone()).await?;
+            desk.told_once.keep(owner, reply.notes());
         }
         Order::TestChannel(name) => office::test(desk, caller, name).await?,
         Order::RemoveChannel(name) => office::remove(desk, caller, name)?,
@@ -43,6 +44,14 @@ pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, order: &Order) -> Re
             set(desk, caller, name, AccountChange { role: Some(*role), ..AccountChange::default() }).await?;
         }
         Order::RemoveAccount(name) => desk.keeper.remove(&caller.named(), name)?,
+        Order::Measure(order) => {
+            // Whether there is such a volume is known at once; what else may be in the way is told with the measurement.
+            desk.ask(caller, Command::VolumeShow { volume: order.volume.clone() }).await?;
+            desk.workbench.measure(order, caller.named())?;
+        }
+        Order::StopMeasuring => desk.workbench.stop_measuring()?,
+        Order::Predict(order) => desk.workbench.predict(order)?,
+        Order::StopPredicting => desk.workbench.stop_predicting()?,
     }
     Ok(None)
 }

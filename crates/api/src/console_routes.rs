@@ -5,6 +5,7 @@
 
 use crate::console_orders::{self, Told};
 use crate::desk::{Desk, refused, status};
+use crate::events;
 use crate::gate::{self, Peer};
 use crate::keeper;
 use crate::routes::LONGEST_BODY;
@@ -31,6 +32,10 @@ const COOKIE: &str = "Path=/console; Secure; HttpOnly; SameSite=Strict";
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
+/// Of the report of a measurement: it is a page of its own, with its style within it, without any script; and as if of another address, so that
+/// nothing in it could use the session.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+
 /// Everything below `/console`. Who comes to the root is led there.
 pub(crate) fn router() -> Router<Desk> {
     Router::new()
@@ -51,7 +56,8 @@ pub(crate) fn router() -> Router<Desk> {
 
 async fn with_usual_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // The report has another one.
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -134,7 +140,8 @@ async fn enter(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap, uri: &Uri) 
         Ok(Some(caller)) => Ok(viewer(desk, caller)),
         Ok(None) => {
             let back = uri.path_and_query().map_or("/console/", |address| address.as_str());
-            Err(Box::new(see(&format!("/console/sign-in?back={}", webconsole::encoded(back)))))
+            let ended = if cookie(headers, SESSION).is_some() { "ended=yes&" } else { "" };
+            Err(Box::new(see(&format!("/console/sign-in?{ended}back={}", webconsole::encoded(back)))))
         }
         Err(error) => Err(boxed(error)),
     }
@@ -181,6 +188,9 @@ pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result
         answers: Vec::new(),
         upkeep: None,
         traffic: Vec::new(),
+        workbench: webconsole::Workbench::default(),
+        foreseen: Vec::new(),
+        notes: Vec::new(),
     })
 }
 
@@ -194,13 +204,37 @@ pub(crate) async fn world_of(
     let needs = webconsole::needs(page, query);
     let mut world = world(desk, caller, needs.events).await?;
     world.upkeep = needs.upkeep.then(|| console_orders::upkeep(desk, caller));
+    if needs.workbench {
+        world.workbench = desk.workbench.told();
+    }
+    // It takes processors: whoever only looks begins none.
+    if caller.may(Action::Benchmark).is_ok() {
+        let orders = webconsole::predictions(&world, page, query);
+        if !orders.is_empty() {
+            world.foreseen = desk.workbench.foreseen(&orders);
+        }
+    }
     world.traffic = needs.traffic.map(|volume| desk.traffic.of(&volume)).unwrap_or_default();
     for question in webconsole::questions(&world, page, query) {
-        let answer = desk.ask(caller, question.clone()).await;
+        let answer = match question {
+            Command::ForeignList {} => foreign(desk, caller, &world).await,
+            _ => desk.ask(caller, question.clone()).await,
+        };
         let kept = webconsole::kept(&question, answer);
         world.answers.push((question, kept));
     }
     Ok(world)
+}
+
+/// What is on the drives that nobody uses, as it is known for somebody who may know it.
+async fn foreign(desk: &Desk, caller: &Caller, world: &World) -> Result<Reply> {
+    let question = Command::ForeignList {};
+    caller.may(Action::of(&question))?;
+    let event = events::newest(desk, 1).await.and_then(|events| events.last().map(|event| event.number));
+    let drives = world.drives.iter().map(|drive| format!("{} {}", drive.name, drive.state)).collect();
+    desk.holdings
+        .of(std::time::Instant::now(), event.unwrap_or_default(), drives, desk.ask(caller, question))
+        .await
 }
 
 /// The fields of an address. What cannot be read is none.
@@ -217,21 +251,41 @@ async fn show(State(desk): State<Desk>, request: Request) -> Response {
     };
     let name = uri.path().strip_prefix("/console/").unwrap_or_default();
     let query = query(&uri);
-    let world = match world_of(&desk, &viewer.caller, name, &query).await {
+    let mut world = match world_of(&desk, &viewer.caller, name, &query).await {
         Ok(world) => world,
         Err(error) => return refused(error),
     };
+    if query.get("asked").is_some() {
+        world.notes = desk.told_once.take(&owner(&viewer.caller));
+    }
     if let Some(address) = webconsole::leads(&world, name, &query) {
         return see(&address);
     }
     match name {
         "events.csv" => file(&world, &query, Export::Csv, "text/csv; charset=utf-8"),
+        "bench-report" => report(&desk, &query),
         "events.json" => file(&world, &query, Export::Json, "application/json"),
         _ => {
             let page = webconsole::page(&world, &viewer, name, &query);
             html(page.status, page.html(&world, &viewer, &query))
         }
     }
+}
+
+/// The report of the last measurement, to be looked at, or to be saved.
+fn report(desk: &Desk, query: &webconsole::Query) -> Response {
+    let Some(report) = desk.workbench.report(query.get("beside").is_some()) else {
+        let sentence = "there is no report yet; measure a volume first, at /console/bench";
+        return refused(Error::new(ErrorKind::NotFound, sentence));
+    };
+    let mut response = html(200, report);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    if query.get("save").is_some() {
+        let how = HeaderValue::from_static("attachment; filename=\"storagebench.html\"");
+        headers.insert(header::CONTENT_DISPOSITION, how);
+    }
+    response
 }
 
 fn file(world: &World, query: &webconsole::Query, export: Export, kind: &'static str) -> Response {
@@ -297,8 +351,10 @@ async fn told(desk: &Desk, viewer: &Viewer, (what, once): &(String, String), bac
 
 async fn done(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<(Deed, Told)> {
     check(desk, &owner(caller), fields)?;
-    let deed = Deed::read(fields, &world(desk, caller, 0).await?)?;
-    let told = console_orders::carry_out(desk, caller, &deed.order).await?;
+    let mut world = world(desk, caller, 0).await?;
+    world.workbench = desk.workbench.told();
+    let deed = Deed::read(fields, &world)?;
+    let told = console_orders::carry_out(desk, caller, &owner(caller), &deed.order).await?;
     Ok((deed, told))
 }
 
@@ -310,18 +366,19 @@ fn with_cookie(mut response: Response, name: &str, value: &str, more: &str) -> R
 }
 
 /// The page for signing in. Its form is bound to a cookie, so that no other page can sign somebody in.
-fn entrance_page(desk: &Desk, code: u16, back: &str, refusal: Option<&str>) -> Response {
+fn entrance_page(desk: &Desk, code: u16, back: &str, refusal: Option<&str>, has_ended: bool) -> Response {
     let bound = match keeper::random::<16>() {
         Ok(bytes) => access::hex(&bytes),
         Err(error) => return refused(Error::new(ErrorKind::Failed, error.to_string())),
     };
     let token = desk.keeper.form_token(&format!("entrance {bound}"));
-    let page = webconsole::sign_in(&desk.machine.host, &token, back, refusal);
+    let page = webconsole::sign_in(&desk.machine.host, &token, back, refusal, has_ended);
     with_cookie(html(code, page), ENTRANCE, &bound, "")
 }
 
 async fn entrance(State(desk): State<Desk>, uri: Uri) -> Response {
-    entrance_page(&desk, 200, webconsole::back(query(&uri).get("back")), None)
+    let query = query(&uri);
+    entrance_page(&desk, 200, webconsole::back(query.get("back")), None, query.get("ended").is_some())
 }
 
 async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
@@ -338,7 +395,7 @@ async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
     };
     let back = webconsole::back(fields.get("back"));
     if let Err(error) = site.and_then(|()| check(&desk, &format!("entrance {bound}"), &fields)) {
-        return entrance_page(&desk, 403, back, Some(&error.message));
+        return entrance_page(&desk, 403, back, Some(&error.message), false);
     }
     let name = fields.get("account").unwrap_or_default();
     let secret = Password::new(fields.get("password").unwrap_or_default());
@@ -348,7 +405,7 @@ async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
             let response = with_cookie(see(to), SESSION, &token, "");
             with_cookie(response, ENTRANCE, "", "; Max-Age=0")
         }
-        Err(error) => entrance_page(&desk, status(error.kind).as_u16(), back, Some(&error.message)),
+        Err(error) => entrance_page(&desk, status(error.kind).as_u16(), back, Some(&error.message), false),
     }
 }
 

@@ -1,11 +1,14 @@
 //! What every request is answered with: the controller, and who may ask it what.
 
 use crate::gate::Users;
+use crate::holdings::Holdings;
 use crate::keeper::Keeper;
 use crate::notify::Office;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
+use crate::told_once::ToldOnce;
 use crate::traffic::Traffic;
+use crate::workbench::Workbench;
 use crate::{MetricsOptions, Refusal};
 use access::{Action, Caller};
 use axum::Json;
@@ -26,6 +29,9 @@ pub(crate) struct Desk {
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) office: Arc<Office>,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) holdings: Arc<Holdings>,
+    pub(crate) told_once: Arc<ToldOnce>,
+    pub(crate) workbench: Arc<dyn Workbench>,
     /// Pages of the console that may be open at a time, beyond those that are.
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,

@@ -27,6 +27,8 @@
 //! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
 //! | `console_routes`, `console_live` | the console (crate `webconsole`), and what its open pages are told |
 //! | `console_orders` | what its forms ask for, carried out |
+//! | `holdings`, `told_once` | what unused drives hold, asked once for each change; what somebody is told on the page that follows |
+//! | `workbench` | who measures and predicts for the console |
 //! | `traffic` | what hosts asked of volumes in the last quarter of an hour |
 //! | `notify` | notifications: channels as they are kept, their queues, and how messages are sent (crate `notify`) |
 //! | `client` | the other side |
@@ -48,6 +50,7 @@ mod desk;
 mod events;
 mod files;
 mod gate;
+mod holdings;
 mod keeper;
 mod manage;
 mod metrics;
@@ -58,7 +61,9 @@ mod routes;
 mod server;
 mod subscriptions;
 mod tls;
+mod told_once;
 mod traffic;
+mod workbench;
 
 pub use account_routes::AccessReply;
 pub use manage::ManagePort;
@@ -68,6 +73,7 @@ pub use metrics::MetricsOptions;
 pub use port::MetricsPort;
 pub use server::{Metrics, Server, Setup, SocketAccess};
 pub use tls::{CertificateFiles, Trust};
+pub use workbench::Workbench;
 
 use serde::{Deserialize, Serialize};
 

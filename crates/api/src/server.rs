@@ -9,6 +9,7 @@ use crate::notify::{self, Office};
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
+use crate::workbench::Workbench;
 use crate::{console_live, events, files, routes, traffic};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
@@ -45,13 +46,14 @@ pub struct Setup {
 
 impl Server {
     /// Serves `controller` on a Unix socket, its metrics at the ports for them, and all of it at the port for management.
-    /// `stopped_controller` is called, on the server's thread, when somebody has shut the controller down through it.
+    /// What the console has measured and predicted is `workbench`'s to do. `stopped_controller` is called, on the server's thread, when somebody has shut the controller down through it.
     ///
     /// # Errors
     /// When the socket is in use by a running server, or cannot be made; when the accounts cannot be read.
     pub fn start(
         setup: Setup,
         controller: ControllerHandle,
+        workbench: Arc<dyn Workbench>,
         stopped_controller: impl Fn() + Send + Sync + 'static,
     ) -> env::Result<Server> {
         let Setup { socket, access, state, metrics, manage } = setup;
@@ -88,6 +90,9 @@ impl Server {
             subscriptions,
             office,
             traffic: Arc::default(),
+            holdings: Arc::default(),
+            told_once: Arc::default(),
+            workbench,
             streams: Arc::new(Semaphore::new(console_live::MOST)),
             stopped_controller: Arc::new(stopped_controller),
         };

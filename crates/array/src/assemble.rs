@@ -46,6 +46,8 @@ pub struct Choices {
     pub reads: ReadTerms,
     /// How much memory there is for what is kept of them.
     pub read_room: ByteCount,
+    /// Slots whose drives have failed.
+    pub failed: DriveSet,
 }
 
 /// An array of drives on this thread's shard: the engine alone, nothing kept.
@@ -59,8 +61,8 @@ pub async fn assemble(
     sources: Vec<Arc<dyn DriveSource>>,
     choices: Choices,
 ) -> Result<VolumeService> {
-    let Choices { streams, write_back, marks, write_hole, reads, read_room } = choices;
-    let attachment = attachment(env, shape, strip, sources, &DriveSet::EMPTY, write_hole)?;
+    let Choices { streams, write_back, marks, write_hole, reads, read_room, failed } = choices;
+    let attachment = attachment(env, shape, strip, sources, &failed, write_hole)?;
     let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
     let cache = CacheTerms { absorb, marks, ..CacheTerms::none(attachment.spec.id) };
     let mut attachment = Attachment { streams, cache, reads, ..attachment };

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::policies::{Modes, Policies};
 use layout::{Level, Shape};
 use models::{Catalog, ControllerSpec, DriveLink, DriveSpec, FastPath};
-use units::{ByteCount, DriveCount, StripSize};
+use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
 
 /// The smallest cache: a few whole stripes of any array.
 const LEAST_CACHE: ByteCount = ByteCount(64 << 20);
@@ -33,6 +33,8 @@ pub struct Configuration {
     pub modes: Modes,
     /// What becomes of stripes that a crash interrupts.
     pub write_hole: WriteHole,
+    /// Slots whose drives have failed: what they held is computed when it is read.
+    pub failed: DriveSet,
 }
 
 /// What becomes of a stripe that a crash interrupts.
@@ -185,6 +187,7 @@ impl Configuration {
             write_back,
             modes,
             write_hole,
+            failed: DriveSet::EMPTY,
         })
     }
 
@@ -202,6 +205,34 @@ impl Configuration {
                 "{controllers} controllers cannot be; give 1 to {MOST_CONTROLLERS} with --controllers"
             ))),
         }
+    }
+
+    /// The same with drives that have failed, and have not been replaced.
+    ///
+    /// # Errors
+    /// When there are no such slots, or the volume does not survive that.
+    pub fn without(self, slots: &[u16]) -> Result<Configuration> {
+        if slots.is_empty() {
+            return Ok(self);
+        }
+        let drives = self.drives.len();
+        if let Some(slot) = slots.iter().find(|slot| usize::from(**slot) >= drives) {
+            return Err(Error::refused(format!(
+                "there is no slot {slot}: {drives} drives have the slots 0 to {}; name others with --failed",
+                drives.saturating_sub(1)
+            )));
+        }
+        let failed: DriveSet = slots.iter().copied().map(DriveIndex).collect();
+        let one_row_or_more = ByteCount(1 << 30);
+        if !self.shape.geometry(self.strip, one_row_or_more)?.survives_set(&failed) {
+            return Err(Error::refused(format!(
+                "{} of {drives} drives does not survive the loss of {}; name fewer with --failed, or others",
+                self.shape.level.name(),
+                slots_text(&failed)
+            )));
+        }
+        let name = format!("{}, without {}", self.name, slots_text(&failed));
+        Ok(Configuration { name, failed, ..self })
     }
 
     /// The level on that many drives, with spans.
@@ -250,6 +281,12 @@ impl Configuration {
 
 /// The most controllers in one host.
 const MOST_CONTROLLERS: usize = 8;
+
+/// Slots in words.
+fn slots_text(slots: &DriveSet) -> String {
+    let texts: Vec<String> = slots.iter().map(|slot| slot.to_string()).collect();
+    format!("{} {}", if texts.len() == 1 { "drive" } else { "drives" }, texts.join(" and "))
+}
 
 /// The most drives that a log is on: real ones are on two.
 const MOST_LOG_DRIVES: usize = 2;

@@ -24,6 +24,7 @@
 //!         workers: 1,
 //!         seed: 1,
 //!         seeds: 2,
+//!         cancel: std::sync::Arc::default(),
 //!     },
 //! };
 //! let results = predict::predict(&request, &|_progress| {})?;

@@ -5,6 +5,8 @@ use crate::error::{Error, Result};
 use crate::method::MeasuringMethod;
 use crate::progress::{OnProgress, Progress};
 use crate::simulate::simulate;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use storagebench::{Ending, Environment, Measured, Method, Profile, Results, Row, Settings};
 
@@ -24,6 +26,8 @@ pub struct Runs {
     pub seed: u64,
     /// How many seeds: figures are their means, and the intervals come from the spread between them.
     pub seeds: u64,
+    /// Whoever sets this ends the prediction soon, with an error: it may take minutes.
+    pub cancel: Arc<AtomicBool>,
 }
 
 impl Runs {
@@ -64,7 +68,7 @@ impl Request {
 /// same answer, to the last digit.
 ///
 /// # Errors
-/// When the volume cannot be made, a load does not fit on it, or a run cannot end.
+/// When the volume cannot be made, a load does not fit on it, a run cannot end, or somebody cancels it ([`Runs::cancel`]).
 pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
     let Request { configuration, method, profiles, runs } = request;
     if runs.workers == 0 {
@@ -114,6 +118,10 @@ fn described(request: &Request) -> Environment {
     }
     if let Some(on) = drive_cache {
         facts.push(fact("drive cache", if *on { "on" } else { "off" }.to_owned()));
+    }
+    let failed: Vec<String> = request.configuration.failed.iter().map(|slot| slot.to_string()).collect();
+    if !failed.is_empty() {
+        facts.push(fact("failed", failed.join(", ")));
     }
     if let Some(size) = write_back {
         facts.push(fact("cache", format!("{size}, write-back, full to its mark before each measurement")));

@@ -151,7 +151,8 @@ fn choices(configuration: &Configuration, server: &Server) -> Choices {
     };
     let (reads, read_room) = (reads(configuration), configuration.read_room());
     let marks = marks(&configuration.controller);
-    Choices { streams, write_back: configuration.write_back, marks, write_hole, reads, read_room }
+    let (write_back, failed) = (configuration.write_back, configuration.failed);
+    Choices { streams, write_back, marks, write_hole, reads, read_room, failed }
 }
 
 /// A controller with its drives, as a method of measuring finds it.
@@ -195,7 +196,7 @@ fn run_once(
     let mut sim = Sim::new(options);
     let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
     let others = others(&mut sim, &server, &spec, configuration)?;
-    let steps = steps(configuration, profile, settings)?;
+    let (steps, cancel) = (steps(configuration, profile, settings)?, runs.cancel.clone());
     let configuration = configuration.clone();
     let measured = sim.run(async move {
         let first = volume_on(&env, &server, &configuration).await?;
@@ -215,7 +216,10 @@ fn run_once(
             if configuration.write_back.is_some() {
                 fill_cache(&env, &target, &cached, &settings, configuration.rotates()).await?;
             }
-            let bench = Bench::new(settings).observed_by(watch.clone()).surrounded_by(watch.clone());
+            let bench = Bench::new(settings)
+                .observed_by(watch.clone())
+                .surrounded_by(watch.clone())
+                .cancelled_by(cancel.clone());
             let measured = bench.run(&env, &target).await?;
             match measured.ending {
                 Ending::Complete => rows.extend(measured.rows),

@@ -3,6 +3,7 @@
 use layout::Level;
 use models::Catalog;
 use predict::{Configuration, MeasuringMethod, MethodName, Policies, Request, Runs, parse_drives, predict};
+use std::sync::Arc;
 use std::time::Duration;
 use storagebench::Row;
 
@@ -42,7 +43,15 @@ fn measured(configuration: &Configuration, profile: &str, outstanding: &str, ms:
         configuration: configuration.clone(),
         method,
         profiles: vec![profile.parse().expect("a profile")],
-        runs: Runs { runtime, confidence_percent: None, ramp: runtime / 3, workers: 1, seed: 1, seeds: 1 },
+        runs: Runs {
+            runtime,
+            confidence_percent: None,
+            ramp: runtime / 3,
+            workers: 1,
+            seed: 1,
+            seeds: 1,
+            cancel: Arc::default(),
+        },
     };
     predict(&request, &|_| {}).expect("predicted").rows
 }

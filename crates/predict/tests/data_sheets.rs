@@ -3,6 +3,7 @@
 use layout::Level;
 use models::{Catalog, DriveSpec, LinkShares};
 use predict::{Configuration, MeasuringMethod, MethodName, Policies, Request, Runs, predict};
+use std::sync::Arc;
 use std::time::Duration;
 use storagebench::{Results, Row};
 
@@ -25,7 +26,15 @@ fn measured(drive: &DriveSpec, profile: &str, ladder: &str) -> Results {
     let mut method = MeasuringMethod::of(MethodName::Bench, 1).unwrap();
     method.ladder = ladder.parse().unwrap();
     let runtime = if drive.is_rotating() { Duration::from_secs(30) } else { Duration::from_millis(60) };
-    let runs = Runs { runtime, confidence_percent: None, ramp: runtime / 2, workers: 1, seed: 1, seeds: 1 };
+    let runs = Runs {
+        runtime,
+        confidence_percent: None,
+        ramp: runtime / 2,
+        workers: 1,
+        seed: 1,
+        seeds: 1,
+        cancel: Arc::default(),
+    };
     let profiles = vec![profile.parse().unwrap()];
     predict(&Request { configuration, method, profiles, runs }, &|_| {}).unwrap()
 }

@@ -5,6 +5,7 @@ use models::Catalog;
 use predict::{
     Configuration, MeasuringMethod, MethodName, Policies, Request, Result, Runs, parse_drives, predict,
 };
+use std::sync::Arc;
 use std::time::Duration;
 use storagebench::Results;
 
@@ -31,6 +32,7 @@ fn measured(level: Level, log: Option<&str>) -> Results {
         workers: 1,
         seed: 1,
         seeds: 1,
+        cancel: Arc::default(),
     };
     let configuration = configured(level, DISKS, log).unwrap();
     let profiles = vec!["random,0%read,8K".parse().unwrap()];

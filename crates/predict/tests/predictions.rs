@@ -6,6 +6,7 @@ use predict::{
     Configuration, ErrorKind, MeasuringMethod, MethodName, Policies, Progress, Request, Result, Runs,
     bottleneck, parse_drives, predict,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use storagebench::Row;
@@ -40,6 +41,7 @@ fn request(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, 
         workers: 1,
         seed,
         seeds: 1,
+        cancel: Arc::default(),
     };
     let profiles = vec![profile.parse().unwrap()];
     Request { configuration: configuration.clone(), method, profiles, runs }
@@ -143,6 +145,36 @@ fn a_cache_that_is_too_small_is_refused() {
     let policies = Policies { write_back: Some(ByteCount(1 << 20)), ..Policies::default() };
     let refused = with("CP400i", "4xSAS-6G-HDD", Level::Raid5, None, &policies).unwrap_err();
     assert!(refused.sentence.contains("64 MiB") && refused.sentence.contains("--cache"), "{refused}");
+}
+
+/// What a drive held that has failed is computed from the others: that takes them more, and reads are fewer.
+#[test]
+fn a_volume_that_lacks_a_drive_reads_less() {
+    let whole = configuration("HBA", "4xSAS-6G-HDD", Level::Raid5).unwrap();
+    let rate = |server: &Configuration| rows(server, "random-read", "16", 2000, 1)[0].iops;
+    let degraded = whole.clone().without(&[1]).unwrap();
+    assert_eq!(degraded.name, "HBA, 4xSAS-6G-HDD, raid5, without drive 1");
+    let (all, fewer) = (rate(&whole), rate(&degraded));
+    // A quarter of the reads takes three drives instead of one, and three drives are left of four.
+    assert!(fewer < 0.7 * all && fewer > 0.3 * all, "{all} and {fewer}");
+    for (slots, why) in
+        [(&[4][..], "there is no slot 4"), (&[0, 1], "does not survive the loss of drives 0 and 1")]
+    {
+        let error = whole.clone().without(slots).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+/// A prediction of minutes that nobody wants any more ends, and says so.
+#[test]
+fn one_that_is_stopped_ends_with_a_sentence() {
+    let server = configuration("HBA", "4xSAS-6G-HDD", Level::Raid5).unwrap();
+    // Days of virtual time: if it went on, this test would not end.
+    let request = request(&server, "database", "1..64", 1_000_000_000, 1);
+    request.runs.cancel.store(true, Ordering::Relaxed);
+    let error = predict(&request, &|_| {}).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Failed);
+    assert!(error.to_string().contains("stopped"), "{error}");
 }
 
 #[test]

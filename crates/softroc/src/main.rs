@@ -9,6 +9,7 @@
 //! | `attach` | volumes as disks of this machine |
 //! | `render` | the controller's answers as text |
 //! | `bench` | `softroc bench`: StorageBench on the command line |
+//! | `workbench` | what the console measures and predicts while `serve` runs |
 //! | `predictions` | `softroc predict`, `reproduce`, `calibrate`, `catalog`: the commands around the crate `predict` |
 //! | `rescue` | `softroc rescue`: arrays of other systems, read-only |
 //! | `storcli` | `softroc storcli`: the crate `storcli` on this machine |
@@ -53,6 +54,7 @@ mod snmp;
 mod stats;
 mod storcli;
 mod support;
+mod workbench;
 
 use clap::Parser;
 use cli::{Cli, Command, SnmpCommand};

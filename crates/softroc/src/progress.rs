@@ -33,14 +33,72 @@ pub fn bar(length: u64) -> ProgressBar {
     bar
 }
 
+/// How far a measurement is, and what is left of it.
+pub struct Course {
+    points: usize,
+    /// Of this target and those before.
+    remaining: RefCell<Remaining>,
+}
+
+impl Course {
+    /// Of a measurement of `targets` targets.
+    pub fn new(settings: &Settings, targets: usize) -> Course {
+        Course {
+            points: settings.points() * targets,
+            remaining: RefCell::new(Remaining::new(settings, targets)),
+        }
+    }
+
+    /// Points that are done, and how many there are.
+    pub fn points(&self) -> (usize, usize) {
+        (self.remaining.borrow().points_done(), self.points)
+    }
+
+    /// How much is done, from 0 to 1.
+    pub fn share(&self, progress: &Progress<'_>) -> f64 {
+        let (done, points) = self.points();
+        let share = progress.elapsed.as_secs_f64() / progress.total.as_secs_f64().max(1e-9);
+        let is_preconditioning = progress.phase == Phase::Precondition;
+        let at = if is_preconditioning { done as f64 } else { done as f64 + share.clamp(0.0, 1.0) };
+        at / points.max(1) as f64
+    }
+
+    /// What is left while a point runs.
+    pub fn left_in(&self, progress: &Progress<'_>) -> Duration {
+        self.remaining.borrow().left_in(progress)
+    }
+
+    /// What is left between points.
+    fn left(&self) -> Duration {
+        self.remaining.borrow().left()
+    }
+
+    /// See [`Observer::preconditioned`].
+    pub fn preconditioned(&self, took: Duration) {
+        self.remaining.borrow_mut().preconditioning_took(took);
+    }
+
+    /// See [`Observer::point_took`].
+    pub fn point_took(&self, took: Duration) {
+        self.remaining.borrow_mut().point_took(took);
+    }
+}
+
+/// A phase as it is called while it lasts.
+pub fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Precondition => "preconditioning",
+        Phase::Ramp => "ramp",
+        Phase::Run => "run",
+    }
+}
+
 /// A measurement while it runs, on standard error. On a terminal: how far it is, what runs, at what rate, the latest
 /// latencies as a small histogram. Elsewhere: a line a row.
 pub struct Live {
     bar: ProgressBar,
     terminal: bool,
-    points: usize,
-    /// Of this target and those before.
-    remaining: RefCell<Remaining>,
+    course: Course,
     preconditioning: Cell<bool>,
 }
 
@@ -50,12 +108,10 @@ const LENGTH: u64 = 1000;
 impl Live {
     /// A view of a measurement of `targets` targets.
     pub fn new(settings: &Settings, targets: usize) -> Live {
-        let points = settings.points() * targets;
         Live {
             bar: bar(LENGTH),
             terminal: std::io::stderr().is_terminal(),
-            points,
-            remaining: RefCell::new(Remaining::new(settings, targets)),
+            course: Course::new(settings, targets),
             preconditioning: Cell::new(false),
         }
     }
@@ -70,28 +126,24 @@ impl Observer for Live {
             }
             return;
         }
-        let done = self.remaining.borrow().points_done();
-        let share = progress.elapsed.as_secs_f64() / progress.total.as_secs_f64().max(1e-9);
-        let at = if preconditioning { done as f64 } else { done as f64 + share.clamp(0.0, 1.0) };
-        self.bar.set_position((at / self.points.max(1) as f64 * LENGTH as f64) as u64);
-        let left = self.remaining.borrow().left_in(progress);
-        self.bar.set_message(lines(progress, done, self.points, left));
+        self.bar.set_position((self.course.share(progress) * LENGTH as f64) as u64);
+        let (done, points) = self.course.points();
+        self.bar.set_message(lines(progress, done, points, self.course.left_in(progress)));
     }
 
     fn preconditioned(&self, took: Duration) {
-        self.remaining.borrow_mut().preconditioning_took(took);
+        self.course.preconditioned(took);
     }
 
     fn point_took(&self, took: Duration) {
-        self.remaining.borrow_mut().point_took(took);
+        self.course.point_took(took);
     }
 
     fn row(&self, row: &Row) {
         if !self.terminal {
-            let remaining = self.remaining.borrow();
-            let left = remaining.left();
+            let ((done, points), left) = (self.course.points(), self.course.left());
             let left = if left.is_zero() { String::new() } else { format!("; about {} left", seconds(left)) };
-            eprintln!("[{}/{}] {}{left}", remaining.points_done(), self.points, row_text(row));
+            eprintln!("[{done}/{points}] {}{left}", row_text(row));
         }
     }
 }
@@ -104,11 +156,7 @@ impl Drop for Live {
 
 /// What stands beside and below the bar.
 fn lines(progress: &Progress<'_>, done: usize, points: usize, left: Duration) -> String {
-    let phase = match progress.phase {
-        Phase::Precondition => "preconditioning",
-        Phase::Ramp => "ramp",
-        Phase::Run => "run",
-    };
+    let phase = phase(progress.phase);
     let latency =
         progress.latency_us.map_or_else(String::new, |us| format!(" · {} on average", duration_text(us)));
     let errors = match progress.errors {

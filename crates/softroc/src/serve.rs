@@ -15,6 +15,7 @@ use crate::nbd_security;
 use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
+use crate::workbench::Workbench;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply, UpsAddress};
 use env::{Address, Env, Hosts, mailbox};
@@ -22,6 +23,7 @@ use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, counted};
 use world_real::InheritedSocket;
@@ -288,10 +290,12 @@ impl Plan {
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();
+        let workbench = Workbench::new(&Control::new(&self.state, Some(&self.socket)), controller.clone());
         let end = (ask_to_end, &mut asked_to_end);
-        let served = self.serve_until_asked(env, &nbd, &controller, setup, end).await;
+        let served = self.serve_until_asked(env, &nbd, &controller, (setup, &workbench), end).await;
         tracing::info!("stopping: outstanding requests finish first");
         service::stopping();
+        workbench.close(env).await;
         disks.close(env).await;
         if let Some(guests) = guests {
             guests.close(env).await;
@@ -326,7 +330,7 @@ impl Plan {
         env: &Env,
         nbd: &Server<Nbd>,
         controller: &ControllerHandle,
-        setup: Setup,
+        (setup, workbench): (Setup, &Workbench),
         (ask_to_end, asked_to_end): (mailbox::Sender<()>, &mut mailbox::Receiver<()>),
     ) -> Outcome {
         for port in &setup.metrics.ports {
@@ -340,7 +344,8 @@ impl Plan {
         std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n")
             .map_err(|error| Failure::failed(format!("cannot write {ENDPOINTS}: {error}")))?;
         let stopped = ask_to_end.clone();
-        let mut control = api::Server::start(setup, controller.clone(), move || {
+        let workbench = Arc::new(workbench.clone());
+        let mut control = api::Server::start(setup, controller.clone(), workbench, move || {
             // Several requests to end are one.
             let _ = stopped.send(());
         })?;

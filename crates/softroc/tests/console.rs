@@ -6,43 +6,10 @@ mod common;
 use common::browser::Browser;
 use common::host::Host;
 use common::managed::{Managed, address, between, managed};
+use common::pages::{SENTENCE, ask, curl, enter, head, served, sign_in, token};
 use common::{Controller, have, run, skipped, until};
 use std::path::Path;
 use std::process::Command;
-
-/// A controller with a volume that is whole, and an account of each role.
-fn served(name: &str) -> Managed {
-    let managed = managed(name, &[]);
-    managed.controller.volume("data", "raid5", 3);
-    managed.controller.wait_optimal("data");
-    for (account, role) in [("rita", "read-only"), ("otto", "operator"), ("ada", "administrator")] {
-        managed.account(account, role);
-    }
-    managed
-}
-
-/// What curl gets with the cookies of somebody, and where it is led.
-fn curl(managed: &Managed, who: &str, arguments: &str, path: &str) -> (String, String) {
-    managed.curl(&format!("-b {who}.jar -c {who}.jar -D {who}.head {arguments}"), path)
-}
-
-fn head(managed: &Managed, who: &str) -> String {
-    std::fs::read_to_string(managed.controller.folder.file(&format!("{who}.head"))).expect("a head")
-}
-
-/// The token of the forms of a page.
-fn token(page: &str) -> &str {
-    between(page, "name=\"token\" value=\"", "\"")
-}
-
-/// Signs in as a browser does: the page, its form, its cookies. What the form was answered with.
-fn sign_in(managed: &Managed, name: &str) -> String {
-    let (status, page) = curl(managed, name, "", "/console/sign-in");
-    assert_eq!(status, "200", "{page}");
-    let form =
-        format!("-d token={} -d account={name} --data-urlencode 'password=secret of {name}'", token(&page));
-    curl(managed, name, &form, "/console/sign-in").0
-}
 
 #[test]
 fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
@@ -124,6 +91,10 @@ const OPERATORS: &[&str] = &[
     "schedule-patrol",
     "schedule-check",
     "policy",
+    "bench-run",
+    "bench-stop",
+    "predict-run",
+    "predict-stop",
 ];
 
 /// What takes an administrator.
@@ -163,7 +134,10 @@ fn a_role_may_in_the_console_what_it_may_elsewhere() {
         for (verb, least) in verbs {
             // Of nothing that there is: who may learns that.
             let of = if verb.starts_with("task") { "99" } else { "nothing" };
-            let form = format!("-d token={token} -d verb={verb} -d of={of} -d word={of} -d policy=task-rate");
+            // Whoever types the name of a volume that is measured may lose what it holds: that takes more.
+            let word = if verb == "bench-run" { "" } else { of };
+            let form =
+                format!("-d token={token} -d verb={verb} -d of={of} -d word={word} -d policy=task-rate");
             let (status, page) = curl(&managed, who, &form, "/console/do");
             assert_eq!(status == "403", rank < least, "{who} {verb}: {status}");
             let says = format!("&#39; takes {}", if least == 1 { "operator" } else { "administrator" });
@@ -232,25 +206,6 @@ fn the_first_password_has_to_be_changed_first() {
     assert_eq!(curl(&managed, "admin", "", "/console/").0, "200");
 }
 
-/// Signs in by keyboard alone.
-fn enter(browser: &mut Browser, managed: &Managed, path: &str) {
-    browser.go(&format!("{}{path}", managed.address));
-    browser.until("document.title.startsWith('Sign in')");
-    for key in ["Tab", "Tab"] {
-        browser.until("document.readyState === 'complete'");
-        if browser.script("document.activeElement.name") != "account" {
-            browser.press(key);
-        }
-    }
-    browser.enter("ada");
-    browser.press("Tab");
-    browser.enter("secret of ada");
-    browser.press("Enter");
-    browser.until("document.title.includes('·') && !document.title.startsWith('Sign in') && document.readyState === 'complete'");
-}
-
-const SENTENCE: &str = "document.querySelector('.sentence').textContent";
-
 #[test]
 fn an_open_page_is_told_what_happens() {
     let mut managed = served("console-live");
@@ -282,7 +237,11 @@ fn an_open_page_is_told_what_happens() {
     managed.address = address(&managed.controller.log());
     browser.until("!document.getElementById('stale').hidden && document.querySelector('#stale a') !== null");
     let link = browser.script("document.querySelector('#stale a').getAttribute('href')");
-    assert_eq!(link, "/console/sign-in?back=%2Fconsole%2Fvolume%3Fof%3Ddata");
+    assert_eq!(link, "/console/sign-in?ended=yes&back=%2Fconsole%2Fvolume%3Fof%3Ddata");
+    let said = browser.script("document.getElementById('stale').textContent");
+    assert!(said.as_str().is_some_and(|said| said.contains("when the controller is started anew")), "{said}");
+    browser.go(&format!("{}{}", managed.address, link.as_str().expect("a link")));
+    browser.until("document.body.textContent.includes('You are signed out: a session ends when')");
     enter(&mut browser, &managed, link.as_str().expect("a link"));
     browser.until("document.querySelector('h1').textContent === 'Volume data'");
 }
@@ -352,11 +311,6 @@ fn a_drive_is_replaced_by_keys_alone() {
     // The answer to what was typed is 400, of which the browser complains.
     let complaints: Vec<&String> = complaints.iter().filter(|one| !one.contains("console/do")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
-}
-
-/// Sends a form of the console.
-fn ask(managed: &Managed, who: &str, token: &str, form: &str) -> (String, String) {
-    curl(managed, who, &format!("-d token={token} {form}"), "/console/do")
 }
 
 /// What a page says that a volume would be is what it is when it is made; what it says that reads would cost is what `explain` says.
@@ -430,6 +384,50 @@ fn a_controller_is_kept_in_order_from_its_pages() {
     assert!(!managed.controller.softroc(&["account", "list"]).ok().contains("eve"));
 }
 
+/// What a new drive holds is named beside it before anything is ordered, and read anew when something happens; and what the controller has to say
+/// about what it did is told on the page that follows, once.
+#[test]
+fn what_drives_hold_and_what_is_worth_knowing_is_said() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("console-holds");
+    sign_in(&managed, "ada");
+    unused(&managed, 'n', 1);
+    let create = || curl(&managed, "ada", "", "/console/create").1;
+    assert!(create().contains("n0.img") && !create().contains("▲ holds"), "{}", create());
+    // Swap space, as mkswap leaves it.
+    let held = managed.controller.folder.file("swap.img");
+    let mut bytes = vec![0; 48 << 20];
+    bytes[4086..4096].copy_from_slice(b"SWAPSPACE2");
+    std::fs::write(&held, &bytes).expect("a file");
+    managed.controller.softroc(&["drive", "add", &held]).ok();
+    let page = create();
+    assert!(page.contains("▲ holds Linux swap space"), "{page}");
+    assert_eq!(page.matches("▲ holds").count(), 1, "{page}");
+    let told = managed.controller.softroc(&["foreign", "list"]).ok();
+    assert!(told.contains("swap"), "{told}");
+    let (_, page) = curl(&managed, "ada", "", "/console/replace?of=data:1");
+    assert!(page.contains("It is not empty: ") && page.contains("swap"), "{page}");
+    // Two volumes on one array.
+    let drives = unused(&managed, 'p', 3);
+    let mut make = vec!["volume", "create", "one", "--level", "raid5", "--size", "4M", "--drives"];
+    make.extend(drives.iter().map(String::as_str));
+    managed.controller.softroc(&make).ok();
+    managed
+        .controller
+        .softroc(&["volume", "create", "two", "--level", "raid5", "--size", "4M", "--array", "one"])
+        .ok();
+    let (_, page) = curl(&managed, "ada", "", "/console/volume?of=one");
+    assert!(page.contains("the same for all volumes on it: one, two."), "{page}");
+    let set = "-d verb=policy -d of=one -d policy=task-rate -d value=40 -d back=/console/volume?of=one";
+    assert_eq!(ask(&managed, "ada", token(&page), set).0, "303");
+    let next = || curl(&managed, "ada", "", "/console/volume?of=one&asked=policy").1;
+    let page = next();
+    assert!(page.contains("▲ This concerns all volumes of the array: "), "{page}");
+    assert!(!next().contains("▲ This concerns"), "it is told once");
+}
+
 /// Where axe-core is, if it is there.
 fn axe() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe-core/axe.min.js");
@@ -465,6 +463,49 @@ fn chosen(drives: &[String]) -> String {
     drives.iter().map(named).collect::<Vec<_>>().join("&")
 }
 
+/// Has a volume measured, and what another controller would do predicted, so that pages have all that they can have.
+fn compare(managed: &Managed, volume: &str) {
+    if !have("curl") {
+        return;
+    }
+    sign_in(managed, "otto");
+    let page = || curl(managed, "otto", "", "/console/bench").1;
+    let token = token(&page()).to_owned();
+    let load = "-d profile=random-read -d outstanding=1,8";
+    let run = format!("-d verb=bench-run -d of={volume} -d runtime=300ms {load}");
+    let models = "-d controller=HBA -d drive=SAS-12G-SSD -d level=raid6 -d drives=4";
+    let predict = format!("-d verb=predict-run -d of={volume} {models} {load}");
+    for form in [run, predict] {
+        let (status, said) = ask(managed, "otto", &token, &form);
+        assert_eq!(status, "303", "{said}");
+    }
+    // Asked seldom: predictions stand back behind whoever asks.
+    until("both are there", || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        page().contains("random-read, 8 outstanding")
+    });
+}
+
+/// All pages with all that they can have. `new`: drives that nobody uses, as an address has them.
+fn pages(managed: &Managed, new: &str) -> Vec<(&'static str, String)> {
+    let drive =
+        managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
+    vec![
+        ("overview", "/console/".to_owned()),
+        ("volume", "/console/volume?of=data".to_owned()),
+        ("drive", format!("/console/drive?of={drive}")),
+        ("replace", "/console/replace".to_owned()),
+        ("create", format!("/console/create?{new}&level=raid5")),
+        ("predicted", format!("/console/create?{new}&level=raid5&controller=HBA&model=SAS-12G-SSD")),
+        ("bench", "/console/bench?of=more".to_owned()),
+        ("what-if", "/console/what-if?of=more&fail=0&fail=3&controller=HBA&model=SAS-12G-SSD".to_owned()),
+        ("maintenance", "/console/maintenance".to_owned()),
+        ("events", "/console/events?severity=warning".to_owned()),
+        ("password", "/console/password".to_owned()),
+        ("nothing", "/console/volume?of=nothing".to_owned()),
+    ]
+}
+
 #[test]
 fn everybody_can_read_every_page() {
     let managed = served("console-looks");
@@ -477,20 +518,8 @@ fn everybody_can_read_every_page() {
     until("the volume is degraded", || managed.controller.show("data")["state"] == "degraded");
     let new = chosen(&unused(&managed, 'n', 3));
     managed.controller.create("more", "raid6", &unused(&managed, 'm', 4)).ok();
-    let drive =
-        managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
-    let pages = [
-        ("overview", "/console/".to_owned()),
-        ("volume", "/console/volume?of=data".to_owned()),
-        ("drive", format!("/console/drive?of={drive}")),
-        ("replace", "/console/replace".to_owned()),
-        ("create", format!("/console/create?{new}&level=raid5")),
-        ("what-if", "/console/what-if?of=more&fail=0&fail=3".to_owned()),
-        ("maintenance", "/console/maintenance".to_owned()),
-        ("events", "/console/events?severity=warning".to_owned()),
-        ("password", "/console/password".to_owned()),
-        ("nothing", "/console/volume?of=nothing".to_owned()),
-    ];
+    compare(&managed, "more");
+    let pages = pages(&managed, &new);
     for (name, path) in &pages {
         for (width, scheme) in
             [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark"), (360, "light")]

@@ -118,7 +118,8 @@
       signedOut = true;
       source.close();
       const back = encodeURIComponent(location.pathname + location.search);
-      notice("You are signed out: this page is as it was at " + clock() + ".", "/console/sign-in?back=" + back);
+      notice("You are signed out: this page is as it was at " + clock() + ". A session ends when the controller is started anew, and after half an hour " +
+        "without use. Signing in leads back here.", "/console/sign-in?ended=yes&back=" + back);
     });
     source.onerror = () => {
       // The browser tries again by itself, unless the answer was no stream.

@@ -1,19 +1,25 @@
 //! A new volume: which drives, what each level makes of them and costs, and what it would be before anything is done.
 
 use crate::advice::which;
+use crate::foreseen::{self, Foreseen, Models};
 use crate::overview::survives_of;
 use crate::page::Part;
+use crate::replace::{found, holds};
 use crate::words::{Query, drive_page, encoded, sentence, shell_word};
-use crate::{Viewer, World, deed};
+use crate::workbench::command_line;
+use crate::{Predict, Viewer, World, deed};
 use askama::Template;
-use controller::{CreateVolume, DriveInfo, DriveOperations, DriveState, Preview};
+use controller::{Command, CreateVolume, DriveInfo, DriveOperations, DriveState, Preview};
 use units::{ByteCount, both_capacities, counted};
 
 #[derive(Template)]
 #[template(path = "create.html")]
 struct Choose {
     drives: Vec<Candidate>,
+    /// Why nobody knows what the drives hold.
+    unknown: Option<String>,
     level: String,
+    models: String,
     beside: Vec<(String, String)>,
 }
 
@@ -23,7 +29,7 @@ struct Candidate {
     link: String,
     is_chosen: bool,
     about: String,
-    is_foreign: bool,
+    holds: Vec<String>,
 }
 
 #[derive(Template)]
@@ -32,6 +38,8 @@ struct Levels {
     drives: String,
     rows: Vec<Row>,
     cannot: Vec<(String, String)>,
+    /// Of what the predictions are, if there are any.
+    predicted: Option<String>,
 }
 
 struct Row {
@@ -43,6 +51,7 @@ struct Row {
     survives: String,
     write: String,
     degraded: String,
+    predicted: Option<Foreseen>,
 }
 
 #[derive(Template)]
@@ -51,7 +60,35 @@ struct Outcome {
     level: String,
     facts: Vec<(&'static str, String)>,
     notes: Vec<String>,
+    /// The command line of its prediction.
+    predict: Option<String>,
     form: Option<String>,
+}
+
+/// What is predicted for the page: each level that the drives make.
+pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
+    let Some(models) = Models::of(query) else { return Vec::new() };
+    let chosen = chosen(world, query);
+    let of_level = |level: &String| {
+        let preview = preview(level, &chosen).ok()?;
+        Some(order(&models, world, level, chosen.len(), &preview))
+    };
+    if chosen.is_empty() { Vec::new() } else { world.info.levels.iter().filter_map(of_level).collect() }
+}
+
+/// What is asked about a level on so many such drives.
+fn order(models: &Models<'_>, world: &World, level: &str, drives: usize, preview: &Preview) -> Predict {
+    models.order(world, level, drives, (preview.spans, preview.strip_bytes))
+}
+
+fn chosen<'w>(world: &'w World, query: &Query) -> Vec<&'w DriveInfo> {
+    let asked = query.all("drive");
+    candidates(world).filter(|drive| asked.contains(&drive.name.as_str())).collect()
+}
+
+/// What has to be asked for the page besides the world: what the drives hold that a new volume may take.
+pub(crate) fn questions(world: &World) -> Vec<Command> {
+    candidates(world).next().map(|_| Command::ForeignList {}).into_iter().collect()
 }
 
 /// Drives that a new volume may take.
@@ -60,27 +97,29 @@ fn candidates(world: &World) -> impl Iterator<Item = &DriveInfo> {
 }
 
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -> Vec<Part> {
-    let asked = query.all("drive");
-    let chosen: Vec<&DriveInfo> =
-        candidates(world).filter(|drive| asked.contains(&drive.name.as_str())).collect();
+    let chosen = chosen(world, query);
     let level = query.get("level").unwrap_or_default();
-    let mut parts = vec![Part::new("create", &choose(world, &chosen, level))];
+    let models = Models::of(query);
+    let mut parts = vec![Part::new("create", &choose(world, viewer, query, &chosen))];
     if chosen.is_empty() {
         return parts;
     }
-    parts.push(Part::new("levels", &levels(world, &chosen, level)));
+    parts.push(Part::new("levels", &levels(world, &chosen, level, models.as_ref())));
     if let Some(Ok(preview)) = (!level.is_empty()).then(|| preview(level, &chosen)) {
         let mut said: Vec<(&str, &str)> = vec![("level", level)];
         said.extend(chosen.iter().map(|drive| ("drive", drive.name.as_str())));
         let form = deed::form(world, viewer, back, level, "create", &said);
         let facts = facts(level, &chosen, &preview);
         let notes = preview.notes.iter().map(|note| sentence(note)).collect();
-        parts.push(Part::new("result", &Outcome { level: level.to_owned(), facts, notes, form }));
+        let order = models.map(|models| order(&models, world, level, chosen.len(), &preview));
+        let predict = order.map(|order| command_line(&order.words()));
+        parts.push(Part::new("result", &Outcome { level: level.to_owned(), facts, notes, predict, form }));
     }
     parts
 }
 
-fn choose(world: &World, chosen: &[&DriveInfo], level: &str) -> Choose {
+fn choose(world: &World, viewer: &Viewer, query: &Query, chosen: &[&DriveInfo]) -> Choose {
+    let (found, unknown) = found(world);
     let candidate = |drive: &DriveInfo| {
         let size = drive.size_bytes.map(|size| both_capacities(ByteCount(size)));
         let about: Vec<String> = size.into_iter().chain([which(drive)]).collect();
@@ -89,7 +128,7 @@ fn choose(world: &World, chosen: &[&DriveInfo], level: &str) -> Choose {
             link: drive_page(&drive.name),
             is_chosen: chosen.iter().any(|one| one.name == drive.name),
             about: about.join(" · "),
-            is_foreign: drive.foreign,
+            holds: holds(drive, found),
         }
     };
     let mut beside: Vec<(String, String)> = Vec::new();
@@ -112,33 +151,49 @@ fn choose(world: &World, chosen: &[&DriveInfo], level: &str) -> Choose {
         );
         beside.push((free, cli));
     }
-    Choose { drives: candidates(world).map(candidate).collect(), level: level.to_owned(), beside }
+    let drives: Vec<Candidate> = candidates(world).map(candidate).collect();
+    Choose {
+        unknown: unknown.filter(|_| !drives.is_empty()),
+        drives,
+        level: query.get("level").unwrap_or_default().to_owned(),
+        models: foreseen::form(world, viewer, query),
+        beside,
+    }
 }
 
 fn preview(level: &str, chosen: &[&DriveInfo]) -> controller::Result<Preview> {
     controller::preview(&CreateVolume { level: level.to_owned(), ..CreateVolume::default() }, chosen)
 }
 
-fn levels(world: &World, chosen: &[&DriveInfo], level: &str) -> Levels {
-    let drives: Vec<String> = chosen.iter().map(|drive| format!("drive={}", encoded(&drive.name))).collect();
+fn levels(world: &World, chosen: &[&DriveInfo], level: &str, models: Option<&Models<'_>>) -> Levels {
+    let mut said: Vec<String> =
+        chosen.iter().map(|drive| format!("drive={}", encoded(&drive.name))).collect();
+    if let Some(models) = models {
+        said.push(format!("controller={}&model={}", encoded(models.controller), encoded(models.drive)));
+    }
     let raw: u64 = chosen.iter().filter_map(|drive| drive.size_bytes).sum();
     let (mut rows, mut cannot) = (Vec::new(), Vec::new());
     for name in &world.info.levels {
         match preview(name, chosen) {
             Ok(preview) => rows.push(Row {
                 level: name.clone(),
-                link: format!("/console/create?{}&level={}#result", drives.join("&"), encoded(name)),
+                link: format!("/console/create?{}&level={}#result", said.join("&"), encoded(name)),
                 is_chosen: name == level,
                 capacity: ByteCount(preview.capacity_bytes).to_string(),
                 share: format!("{} %", u128::from(preview.capacity_bytes) * 100 / u128::from(raw.max(1))),
                 survives: survives_of(name, preview.may_lose, preview.may_lose_at_most),
                 write: operations(preview.small_write),
+                predicted: models
+                    .map(|models| foreseen::of(world, &order(models, world, name, chosen.len(), &preview))),
                 degraded: preview.degraded_read.map_or_else(|| "cannot be read".to_owned(), operations),
             }),
             Err(why) => cannot.push((name.clone(), sentence(&why.message))),
         }
     }
-    Levels { drives: counted(chosen.len(), "drive"), rows, cannot }
+    let predicted = models.map(|models| {
+        format!("{}, on {} × {} behind {}", foreseen::load(), chosen.len(), models.drive, models.controller)
+    });
+    Levels { drives: counted(chosen.len(), "drive"), rows, cannot, predicted }
 }
 
 fn operations(operations: DriveOperations) -> String {

@@ -12,13 +12,15 @@ struct Entrance<'e> {
     token: &'e str,
     back: &'e str,
     refusal: Option<&'e str>,
+    /// Whether whoever comes was signed in before.
+    has_ended: bool,
     asks_name: bool,
     hint: String,
     cli: String,
 }
 
-/// The page on which one signs in.
-pub fn sign_in(host: &str, token: &str, back: &str, refusal: Option<&str>) -> String {
+/// The page on which one signs in. `has_ended`: whoever comes was signed in, and is not any more.
+pub fn sign_in(host: &str, token: &str, back: &str, refusal: Option<&str>, has_ended: bool) -> String {
     words::rendered(&Entrance {
         title: "Sign in",
         host,
@@ -26,6 +28,7 @@ pub fn sign_in(host: &str, token: &str, back: &str, refusal: Option<&str>) -> St
         token,
         back,
         refusal,
+        has_ended: has_ended && refusal.is_none(),
         asks_name: true,
         hint: "Accounts are made by an administrator. The first one, admin, has a password that 'softroc serve' printed at its first start."
             .to_owned(),
@@ -42,6 +45,7 @@ pub fn password(host: &str, token: &str, account: &str, refusal: Option<&str>) -
         token,
         back: "/console/",
         refusal,
+        has_ended: false,
         asks_name: false,
         hint: format!("Of the account {account}: 8 to 128 characters, and another one than it is."),
         cli: format!("softroc account set {} --password-stdin", words::shell_word(account)),

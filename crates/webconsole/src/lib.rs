@@ -16,7 +16,10 @@
 //! | `replace` | another drive in the place of one, step by step |
 //! | `stage` | a place of an array, and where things stand with the drive in it |
 //! | `create` | a new volume: what drives make, level by level, and what it costs |
+//! | `foreseen` | what is predicted for pages that say what would be |
 //! | `maintenance` | schedules, spares, the alarm, channels, accounts, the certificate |
+//! | `workbench` | what is measured and predicted, as values |
+//! | `bench` | a measurement while it goes on, and a prediction beside it |
 //! | `traffic` | what hosts asked of a volume, in numbers and as a chart |
 //! | `what_if` | what would be lost if drives failed, and what reads would cost |
 //! | `lists` | tasks and events, as several pages list them |
@@ -30,11 +33,13 @@
 
 mod advice;
 mod assets;
+mod bench;
 mod create;
 mod deed;
 mod drive;
 mod entrance;
 mod events;
+mod foreseen;
 mod lists;
 mod maintenance;
 mod overview;
@@ -46,12 +51,14 @@ mod traffic;
 mod volume;
 mod what_if;
 mod words;
+mod workbench;
 mod world;
 
 pub use assets::{Asset, asset};
 pub use deed::{Deed, Order};
 pub use entrance::{password, sign_in};
 pub use events::{Export, export};
-pub use page::{Needs, Page, Shown, failed, kept, leads, needs, page, questions, told};
+pub use page::{Needs, Page, Shown, failed, kept, leads, needs, page, predictions, questions, told};
 pub use words::{Query, back, encoded};
+pub use workbench::{Live, Load, Measure, Model, Offer, Point, Predict, Prediction, Run, Stage, Workbench};
 pub use world::{Channel, Rate, Sample, Upkeep, Viewer, World};

@@ -2,7 +2,8 @@
 
 use crate::words::{self, Query};
 use crate::{
-    Viewer, World, create, deed, drive, events, maintenance, overview, replace, status, volume, what_if,
+    Predict, Viewer, World, bench, create, deed, drive, events, maintenance, overview, replace, status,
+    volume, what_if,
 };
 use access::Role;
 use askama::Template;
@@ -54,6 +55,7 @@ const NAVIGATION: &[(&str, &str)] = &[
     ("replace", "Replace"),
     ("create", "Create"),
     ("what-if", "What if"),
+    ("bench", "Bench"),
     ("maintenance", "Maintenance"),
     ("events", "Events"),
 ];
@@ -74,6 +76,8 @@ struct Whole<'p> {
     has_session: bool,
     /// What was asked a moment ago.
     asked: Option<&'p str>,
+    /// What is worth knowing of that.
+    notes: Vec<String>,
     /// Which of the pages that every page leads to.
     place: &'p str,
 }
@@ -93,6 +97,8 @@ pub struct Needs {
     pub upkeep: bool,
     /// What hosts asked of this volume.
     pub traffic: Option<String>,
+    /// What is measured and predicted.
+    pub workbench: bool,
 }
 
 /// What the page at an address below `/console/` is made of.
@@ -103,7 +109,12 @@ pub fn needs(path: &str, query: &Query) -> Needs {
         _ => 0,
     };
     let traffic = query.get("of").filter(|_| path == "volume").map(str::to_owned);
-    Needs { events, upkeep: path == "maintenance", traffic }
+    Needs {
+        events,
+        upkeep: path == "maintenance",
+        traffic,
+        workbench: matches!(path, "bench" | "create" | "what-if"),
+    }
 }
 
 /// What has to be asked of the controller for a page besides what every page is made of.
@@ -111,8 +122,18 @@ pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
     let of = query.get("of").unwrap_or_default();
     match path {
         "replace" => replace::questions(world, of),
+        "create" => create::questions(world),
         "what-if" => what_if::questions(world, query),
         "maintenance" => maintenance::questions(),
+        _ => Vec::new(),
+    }
+}
+
+/// What has to be predicted for a page.
+pub fn predictions(world: &World, path: &str, query: &Query) -> Vec<Predict> {
+    match path {
+        "create" => create::predictions(world, query),
+        "what-if" => what_if::predictions(world, query),
         _ => Vec::new(),
     }
 }
@@ -145,7 +166,8 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
             replace::parts(world, viewer, of, again).map(|parts| ("Replace a drive".to_owned(), parts))
         }
         "create" => Some(("Create a volume".to_owned(), create::parts(world, viewer, &back, query))),
-        "what-if" => what_if::parts(world, query).map(|parts| ("What if".to_owned(), parts)),
+        "what-if" => what_if::parts(world, viewer, query).map(|parts| ("What if".to_owned(), parts)),
+        "bench" => bench::parts(world, viewer, &back, query).map(|parts| ("Bench".to_owned(), parts)),
         "maintenance" => Some(("Maintenance".to_owned(), maintenance::parts(world, viewer, &back))),
         "events" => Some(("Events".to_owned(), events::parts(world, query))),
         _ => None,
@@ -154,7 +176,7 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
         Some(found) => (200, found),
         None => {
             let what = match path {
-                "volume" | "what-if" => format!("There is no volume '{of}' any more"),
+                "volume" | "what-if" | "bench" => format!("There is no volume '{of}' any more"),
                 "drive" => format!("There is no drive '{of}' any more"),
                 "replace" => format!("There is no place '{of}': it is VOLUME:SLOT"),
                 _ => "There is no page at this address".to_owned(),
@@ -212,6 +234,7 @@ impl Page {
             token: &viewer.token,
             has_session: viewer.caller.session.is_some(),
             asked: query.get("asked").filter(|verb| deed::VERBS.contains(verb)),
+            notes: world.notes.iter().map(|note| words::sentence(note)).collect(),
             place: self.at.split('?').next().unwrap_or_default(),
         })
     }

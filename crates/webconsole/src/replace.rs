@@ -384,11 +384,7 @@ fn given<'w>(world: &'w World, viewer: &Viewer, back: &str, place: &Place<'w>, s
     let coverage = world.coverage.iter().find(|array| array.volumes.contains(&place.volume.name));
     let needs_bytes = coverage.map(|array| array.needs_bytes);
     let name = place.name();
-    let (found, unknown): (&[ForeignDrive], Option<String>) = match world.answer(&Command::ForeignList {}) {
-        Some(Ok(Reply::Foreign { drives, .. })) => (drives, None),
-        Some(Err(error)) => (&[], Some(sentence(&error.message))),
-        _ => (&[], Some("It was not asked.".to_owned())),
-    };
+    let (found, unknown) = found(world);
     let new = |drive: &DriveInfo| {
         let is_small = needs_bytes.zip(drive.size_bytes).is_some_and(|(needs, has)| has < needs);
         let size = drive.size_bytes.map(|size| both_capacities(ByteCount(size)));
@@ -421,8 +417,17 @@ fn given<'w>(world: &'w World, viewer: &Viewer, back: &str, place: &Place<'w>, s
     }
 }
 
+/// What the drives hold that nobody uses, and why that is not known where it is not.
+pub(crate) fn found(world: &World) -> (&[ForeignDrive], Option<String>) {
+    match world.answer(&Command::ForeignList {}) {
+        Some(Ok(Reply::Foreign { drives, .. })) => (drives, None),
+        Some(Err(error)) => (&[], Some(sentence(&error.message))),
+        _ => (&[], Some("It was not asked.".to_owned())),
+    }
+}
+
 /// What a drive holds that is not ours.
-fn holds(drive: &DriveInfo, found: &[ForeignDrive]) -> Vec<String> {
+pub(crate) fn holds(drive: &DriveInfo, found: &[ForeignDrive]) -> Vec<String> {
     match found.iter().find(|one| one.name == drive.name) {
         Some(one) => one.holds.iter().cloned().chain(one.reason.clone()).collect(),
         None if drive.foreign => vec!["a volume of another system".to_owned()],

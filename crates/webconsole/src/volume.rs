@@ -4,7 +4,7 @@ use crate::lists::{EventList, TaskList};
 use crate::overview::{Bay, bay, survives};
 use crate::page::Part;
 use crate::traffic::Traffic;
-use crate::words::{Badge, Moment, sentence};
+use crate::words::{Badge, Moment, encoded, sentence};
 use crate::{Viewer, World, deed};
 use askama::Template;
 use controller::{Event, HostInfo, Policy, VolumeInfo, VolumeState};
@@ -21,6 +21,8 @@ struct Head {
     since: Moment,
     reasons: Vec<String>,
     facts: Vec<(&'static str, String)>,
+    bench: String,
+    what_if: String,
 }
 
 #[derive(Template)]
@@ -33,6 +35,8 @@ struct Slots {
 #[template(path = "policies.html")]
 struct Policies {
     policies: Vec<(Policy, Moment)>,
+    /// The volumes that have the policies of the array in common, where there are several.
+    array: Option<String>,
     forms: Vec<String>,
 }
 
@@ -62,6 +66,12 @@ pub(crate) struct Deeds {
     pub(crate) deeds: Vec<String>,
 }
 
+impl Policies {
+    fn is_of_array(&self, policy: &Policy) -> bool {
+        deed::is_of_array(&policy.name)
+    }
+}
+
 /// `None`: there is no such volume.
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> Option<Vec<Part>> {
     let volume = world.volumes.iter().find(|volume| volume.name == name)?;
@@ -72,6 +82,8 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
         since: Moment { at_s: volume.since_unix_s, now_s },
         reasons: volume.reasons.iter().map(|reason| sentence(reason)).collect(),
         facts: facts(volume),
+        bench: format!("/console/bench?of={}", encoded(&volume.name)),
+        what_if: format!("/console/what-if?of={}", encoded(&volume.name)),
     };
     let slots = volume.drives.iter().map(bay).enumerate().collect();
     let policy = |policy: &Policy| (policy.clone(), Moment { at_s: policy.since_unix_s, now_s });
@@ -89,6 +101,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
             "policies",
             &Policies {
                 policies: volume.policies.iter().map(policy).collect(),
+                array: (volume.array_volumes.len() > 1).then(|| volume.array_volumes.join(", ")),
                 forms: policy_forms(world, volume, viewer, back),
             },
         ),

@@ -2,10 +2,12 @@
 //! is done: the controller is asked to explain requests with these drives taken for failed.
 
 use crate::advice::is_out;
+use crate::foreseen::{self, Foreseen, Models};
 use crate::overview::{Bay, bay};
 use crate::page::Part;
 use crate::words::{Badge, Query, duration, encoded, sentence, shell_word};
-use crate::{World, words};
+use crate::workbench::command_line;
+use crate::{Predict, Viewer, World, words};
 use askama::Template;
 use controller::{
     Command, DriveInfo, DriveState, ErrorKind, Explain, Reply, Result, TaskKind, TaskState, VolumeInfo,
@@ -199,6 +201,8 @@ struct Picture {
     volume: String,
     others: Vec<(String, String)>,
     slots: Vec<Slot>,
+    /// What is chosen to predict with.
+    models: String,
 }
 
 struct Slot {
@@ -215,6 +219,15 @@ struct Lost {
     volumes: Vec<(Badge<WellBeing>, String)>,
     cost: Option<Cost>,
     rebuild: Option<Rebuild>,
+    predicted: Option<Predicted>,
+    cli: String,
+}
+
+/// Requests a second, now and then.
+struct Predicted {
+    of: String,
+    whole: Foreseen,
+    without: Foreseen,
     cli: String,
 }
 
@@ -229,7 +242,7 @@ struct Rebuild {
 }
 
 /// `None`: there is no such volume.
-pub(crate) fn parts(world: &World, query: &Query) -> Option<Vec<Part>> {
+pub(crate) fn parts(world: &World, viewer: &Viewer, query: &Query) -> Option<Vec<Part>> {
     if world.volumes.is_empty() {
         return Some(vec![Part::new("what-if", &NoVolume {})]);
     }
@@ -246,19 +259,52 @@ pub(crate) fn parts(world: &World, query: &Query) -> Option<Vec<Part>> {
         volume: asked.volume.name.clone(),
         others: others.map(|volume| (volume.name.clone(), link(volume))).collect(),
         slots: asked.volume.drives.iter().enumerate().map(slot).collect(),
+        models: foreseen::form(world, viewer, query),
     };
     let mut parts = vec![Part::new("what-if", &picture)];
     if !asked.failed.is_empty() {
-        parts.push(Part::new("lost", &lost(world, &asked)));
+        parts.push(Part::new("lost", &lost(world, &asked, query)));
     }
     Some(parts)
+}
+
+/// What is predicted for the page: the volume with all its drives, and without those that are out by then.
+pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
+    let asked = Asked::of(world, query).filter(|asked| !asked.failed.is_empty());
+    asked.and_then(|asked| both(world, &asked, query)).into_iter().flatten().collect()
+}
+
+fn both(world: &World, asked: &Asked<'_>, query: &Query) -> Option<[Predict; 2]> {
+    let (models, volume) = (Models::of(query)?, asked.volume);
+    let whole = models.order(world, &volume.level, volume.drives.len(), (volume.spans, volume.strip_bytes));
+    let out = (0_u16..).zip(&volume.drives).filter(|(_, drive)| is_out(drive.state)).map(|(slot, _)| slot);
+    let mut failed: Vec<u16> = asked.failed.iter().copied().chain(out).collect();
+    failed.sort_unstable();
+    Some([whole.clone(), Predict { failed, ..whole }])
+}
+
+fn predicted(world: &World, asked: &Asked<'_>, query: &Query) -> Option<Predicted> {
+    let [whole, without] = both(world, asked, query)?;
+    Some(Predicted {
+        of: format!(
+            "{}, {} of {} × {} behind {}",
+            foreseen::load(),
+            whole.level,
+            whole.drives.0,
+            whole.drives.1,
+            whole.controller
+        ),
+        whole: foreseen::of(world, &whole),
+        without: foreseen::of(world, &without),
+        cli: command_line(&without.words()),
+    })
 }
 
 #[derive(Template)]
 #[template(path = "what-if-none.html")]
 struct NoVolume {}
 
-fn lost(world: &World, asked: &Asked<'_>) -> Lost {
+fn lost(world: &World, asked: &Asked<'_>, query: &Query) -> Lost {
     let slots: Vec<String> = asked.failed.iter().map(ToString::to_string).collect();
     let fates: Vec<(&VolumeInfo, Fate)> =
         asked.volumes(world).map(|volume| (volume, fate(world, asked, volume))).collect();
@@ -271,6 +317,7 @@ fn lost(world: &World, asked: &Asked<'_>) -> Lost {
         taken: format!("{} {}", if slots.len() == 1 { "drive" } else { "drives" }, slots.join(", ")),
         volumes: fates.iter().map(|(volume, fate)| fate.said(volume)).collect(),
         cost: is_served.then(|| cost(world, asked)).flatten(),
+        predicted: is_served.then(|| predicted(world, asked, query)).flatten(),
         rebuild: all_served.then(|| rebuild(world, asked)),
         cli: format!(
             "softroc explain --volume {} --failed {} read 4K@0",

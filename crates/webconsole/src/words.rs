@@ -82,7 +82,8 @@ pub(crate) fn shell_word(text: &str) -> String {
 pub(crate) fn sentence(clause: &str) -> String {
     let mut letters = clause.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let stop = if clause.ends_with(['.', '!', '?']) { "" } else { "." };
+    let stops = clause.ends_with(['.', '!', '?']) || clause.ends_with(".)");
+    let stop = if stops { "" } else { "." };
     format!("{first}{}{stop}", letters.as_str())
 }
 
@@ -260,5 +261,6 @@ mod tests {
         }
         assert_eq!(encoded("/dev/s d&é"), "%2Fdev%2Fs%20d%26%C3%A9");
         assert_eq!(sentence("all is well"), "All is well.");
+        assert_eq!(sentence("two are (see there.)"), "Two are (see there.)");
     }
 }

@@ -1,5 +1,6 @@
 //! What pages are made of.
 
+use crate::{Prediction, Workbench};
 use access::{AccountInfo, Caller};
 use controller::{
     Command, ControllerInfo, CoverageInfo, DriveInfo, Event, HealthReport, Reply, Result, Severity,
@@ -35,6 +36,12 @@ pub struct World {
     pub upkeep: Option<Upkeep>,
     /// What hosts asked of the volume that the page is about, the newest last.
     pub traffic: Vec<Sample>,
+    /// What is measured and predicted.
+    pub workbench: Workbench,
+    /// What was to be predicted for this page alone ([`predictions`](crate::predictions)), as far as it is.
+    pub foreseen: Vec<Prediction>,
+    /// What is worth knowing of what was asked a moment ago, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// What is kept beside the controller. What somebody may not see is left out.

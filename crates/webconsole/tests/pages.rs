@@ -54,6 +54,11 @@ fn every_page_gives_its_facts_as_text() {
         ),
         ("create", &[], &["Create a volume", "No drive is unused."]),
         ("what-if", &[("of", "data")], &["What if drives of data failed?", "slot 2: /dev/sdc"]),
+        (
+            "bench",
+            &[("of", "data")],
+            &["Bench: measure data", "through NBD", "What another controller would do"],
+        ),
         ("maintenance", &[], &["Hot spares", "/dev/sde", "Alarm", "softroc support"]),
         ("events", &[], &["2 events, the newest first.", "drive.failed"]),
     ] {

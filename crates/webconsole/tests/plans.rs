@@ -3,8 +3,10 @@
 mod world;
 
 use access::Role;
-use controller::{Command, DriveState, Error, ErrorKind, Preset, Progress, Reply, ReshapeInfo, VolumeState};
-use webconsole::{Deed, Order, World};
+use controller::{
+    Command, DriveState, Error, ErrorKind, ForeignDrive, Preset, Progress, Reply, ReshapeInfo, VolumeState,
+};
+use webconsole::{Deed, Model, Order, Point, Prediction, Stage, World};
 use world::{html, query, world};
 
 /// Four drives that nobody uses, all as large as the others.
@@ -44,6 +46,107 @@ fn each_level_says_what_it_gives_and_what_it_costs() {
     assert!(row(&page, "raid5")[0].ends_with("(74 %)"), "{:?}", row(&page, "raid5"));
     assert!(page.contains("<dt>raid50</dt><dd>RAID 50 needs"), "{page}");
     assert!(page.contains("level=raid5#result\">Choose raid5</a>"), "{page}");
+}
+
+/// A file system on a new drive was named in the refusal alone, after somebody had ordered.
+#[test]
+fn what_a_drive_holds_is_said_before_it_is_chosen() {
+    let mut world = with_unused();
+    let question = Command::ForeignList {};
+    assert_eq!(webconsole::questions(&world, "create", &query(&[])), std::slice::from_ref(&question));
+    let held = ForeignDrive {
+        name: "/dev/sdx".to_owned(),
+        holds: vec!["an ext4 file system named <root> (at byte 1080)".to_owned()],
+        reason: None,
+        clearable: false,
+    };
+    let told = Reply::Foreign { volumes: Vec::new(), drives: vec![held] };
+    world.answers = vec![(question.clone(), Ok(told))];
+    let page = html(&world, Role::Administrator, "create", &[]);
+    assert_eq!(page.matches("▲ holds an ext4 file system named &#60;root&#62;").count(), 1, "{page}");
+    world.answers = vec![(question, Err(Error::new(ErrorKind::Busy, "too many commands wait")))];
+    let page = html(&world, Role::Administrator, "create", &[]);
+    assert!(page.contains("What the drives hold is not known: Too many commands wait."), "{page}");
+}
+
+#[test]
+fn what_is_predicted_of_each_level_is_shown_when_it_is_there() {
+    let mut world = with_unused();
+    let model = |name: &str, strips_kib: &[u64]| Model {
+        name: name.to_owned(),
+        about: "one".to_owned(),
+        rotates: true,
+        strips_kib: strips_kib.to_vec(),
+    };
+    world.workbench.offer.controllers = vec![model("HBA", &[64, 256])];
+    world.workbench.offer.drives = vec![model("SAS-12G-HDD", &[])];
+    let fields: Vec<(&str, &str)> = FOUR
+        .into_iter()
+        .chain([("controller", "HBA"), ("model", "SAS-12G-HDD"), ("level", "raid5")])
+        .collect();
+    let orders = webconsole::predictions(&world, "create", &query(&fields));
+    let levels: Vec<&str> = orders.iter().map(|order| order.level.as_str()).collect();
+    assert_eq!(levels, ["raid0", "raid1", "raid5", "raid6"], "those that the drives make");
+    assert!(webconsole::predictions(&world, "create", &query(&FOUR)).is_empty(), "nobody asked for it");
+    let known = |number: usize, stage: Stage| {
+        let point = Point {
+            profile: "database".to_owned(),
+            outstanding: 32,
+            per_s: 1234.4,
+            mib_per_s: 9.6,
+            mean_us: None,
+            p99_us: None,
+            sure_percent: None,
+        };
+        let points = if stage == Stage::Done { vec![point] } else { Vec::new() };
+        Prediction { order: orders[number].clone(), stage, percent: 33, points, notes: Vec::new() }
+    };
+    world.foreseen = vec![
+        known(0, Stage::Waits),
+        known(1, Stage::Runs),
+        known(2, Stage::Done),
+        known(3, Stage::Failed("HBA has <none>".to_owned())),
+    ];
+    let page = html(&world, Role::Administrator, "create", &fields);
+    let of = |level| row(&page, level)[4];
+    assert_eq!(of("raid0"), "waits for its turn");
+    assert_eq!(of("raid1"), "is being predicted, 33 %");
+    assert_eq!(of("raid5"), "1234");
+    assert!(page.contains("<small>HBA has &#60;none&#62;.</small>"), "{page}");
+    assert!(page.contains("model=SAS-12G-HDD&#38;level=raid6#result"), "{page}");
+    let cli = "softroc predict --controller=HBA --drives=4xSAS-12G-HDD --level=raid5 --strip=256K --profile=database --outstanding=32";
+    assert!(page.contains(cli), "{page}");
+    let page = html(&world, Role::ReadOnly, "create", &fields);
+    assert!(!page.contains("name=\"controller\"") && page.contains("takes operator"), "{page}");
+}
+
+/// A volume that loses drives, by the models that somebody chooses: as it is whole, and without all that is out by then.
+#[test]
+fn what_a_volume_serves_without_drives_is_predicted_beside_what_it_serves_whole() {
+    let mut world = world();
+    world.volumes[1].state = VolumeState::Optimal;
+    (world.volumes[1].may_lose, world.volumes[1].may_lose_at_most) = (1, 1);
+    let fields = [("of", "data"), ("fail", "2"), ("controller", "HBA"), ("model", "SAS-12G-HDD")];
+    let orders = webconsole::predictions(&world, "what-if", &query(&fields));
+    let words: Vec<String> = orders.iter().map(|order| order.words().join(" ")).collect();
+    assert_eq!(words.len(), 2);
+    assert_eq!(format!("{} --failed=2", words[0]), words[1]);
+    assert!(words[0].contains("--drives=3xSAS-12G-HDD --level=raid5"), "{words:?}");
+    let known = |order: &webconsole::Predict| Prediction {
+        order: order.clone(),
+        stage: Stage::Failed("HBA has <none>".to_owned()),
+        percent: 0,
+        points: Vec::new(),
+        notes: Vec::new(),
+    };
+    world.foreseen = orders.iter().map(known).collect();
+    let page = html(&world, Role::Operator, "what-if", &fields);
+    assert!(
+        page.contains("<code>softroc predict --controller=HBA") && page.contains("--failed=2</code>"),
+        "{page}"
+    );
+    assert!(page.contains("<dt>A second, with all drives</dt><dd>– HBA has &#60;none&#62;.</dd>"), "{page}");
+    assert!(webconsole::predictions(&world, "what-if", &query(&fields[..2])).is_empty());
 }
 
 #[test]

@@ -98,10 +98,7 @@ fn what_a_new_drive_holds_is_said_before_it_is_taken() {
     world.answers = vec![(Command::ForeignList {}, Ok(told))];
     let shown = page(&world, "data:1");
     assert!(shown.contains("It is not empty: Linux md &#60;1.2&#62;."), "{shown}");
-    assert!(
-        shown.contains("A file system, or anything else, is named only when the drive is refused"),
-        "{shown}"
-    );
+    assert!(shown.contains("It is refused then, unless the tick says that it may be lost."), "{shown}");
     // One that cannot do is not offered.
     world.drives[3].size_bytes = Some(1 << 30);
     let small = page(&world, "data:1");

@@ -165,6 +165,29 @@ fn with_policy(name: &str, configured: &str) -> World {
     world
 }
 
+/// Somebody set the pace of one volume's tasks, and that of its neighbours changed with it.
+#[test]
+fn what_is_of_the_array_is_said_to_be() {
+    let mut world = with_policy("task-rate", "30 %");
+    let shown = |world: &World| html(world, Role::Operator, "volume", &[("of", "data")]);
+    assert!(shown(&world).contains("task-rate <small>of its array</small>"), "{}", shown(&world));
+    assert!(!shown(&world).contains("write-hole <small>"), "{}", shown(&world));
+    assert!(!shown(&world).contains("the same for all volumes on it"), "it is alone");
+    world.volumes[1].array_volumes = vec!["data".to_owned(), "more".to_owned()];
+    let page = shown(&world);
+    assert!(page.contains("What is of its array is the same for all volumes on it: data, more."), "{page}");
+    assert!(page.contains("task-rate, of all volumes of its array: <input"), "{page}");
+}
+
+/// What the controller had to say about what it did was thrown away.
+#[test]
+fn what_is_worth_knowing_is_told_with_what_was_accepted() {
+    let mut world = world();
+    world.notes = vec!["this concerns all volumes of the array: <data>, more".to_owned()];
+    let page = html(&world, Role::Operator, "volume", &[("of", "data"), ("asked", "policy")]);
+    assert!(page.contains("▲ This concerns all volumes of the array: &#60;data&#62;, more."), "{page}");
+}
+
 /// A volume without a preset looked as if data-protection were configured, and the command line said `--preset 0`.
 #[test]
 fn a_volume_without_a_preset_has_none() {

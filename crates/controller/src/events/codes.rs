@@ -62,6 +62,8 @@ event_codes! {
     ProtectionDegraded "protection.degraded" Warning "The UPS is on battery, or not sure to bridge an outage: what is dirty is written to the drives.";
     ProtectionFailed "protection.failed" Critical "The battery of the UPS is nearly empty: everything is written to the drives and flushed.";
     ProtectionMissing "protection.missing" Warning "There is no contact with the UPS: nobody knows whether it bridges an outage.";
+    BenchStarted "bench.started" Info "A measurement of a volume was begun in the console; the effect says whether what the volume holds may be lost.";
+    BenchEnded "bench.ended" Info "A measurement of a volume that was begun in the console ended; the effect says how.";
     NotifyChanged "notify.channel-changed" Info "A channel of notifications was set or removed; the cause says by whom, and from where.";
     NotifyTest "notify.test" Info "A message was sent to a channel of notifications to try it.";
     NotifyFailing "notify.failing" Warning "A channel of notifications does not take messages; they wait, and are tried again.";

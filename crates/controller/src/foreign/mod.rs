@@ -46,6 +46,8 @@ pub(crate) struct Scanned {
     trouble: Option<String>,
     /// Whether it has any metadata that `foreign clear` would remove.
     has_metadata: bool,
+    /// File systems, partition tables and the like: what is refused to be overwritten.
+    contents: Vec<String>,
     /// Where a tail can be on it that leaves its data alone: what lies between its beginning and its data is known.
     in_front: Vec<TailPlace>,
 }
@@ -267,6 +269,10 @@ impl Scanned {
         if holds.is_empty() && self.has_metadata {
             holds.push("metadata of another system, without a volume".to_owned());
         }
+        // What lies within a volume of another system is that volume's.
+        if self.told.records.is_empty() {
+            holds.extend(self.contents.iter().cloned());
+        }
         holds
     }
 }
@@ -287,7 +293,9 @@ async fn scanned(drive: &Rc<Drive>) -> Option<Scanned> {
     });
     let in_front = access.decode(in_front).await.0;
     let has_metadata = !places.is_empty();
-    Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata, in_front })
+    // What cannot be read is told by whoever wants to write there.
+    let contents = access.findings(false).await.unwrap_or_default();
+    Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata, contents, in_front })
 }
 
 /// Where in front of its data a drive has room for a tail.

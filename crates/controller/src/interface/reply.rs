@@ -145,6 +145,36 @@ pub enum Reply {
     },
 }
 
+impl Reply {
+    /// What is worth knowing about what was done, a sentence each.
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Reply::Done { notes }
+            | Reply::Reshape { notes, .. }
+            | Reply::Drive { notes, .. }
+            | Reply::Volume { notes, .. }
+            | Reply::Task { notes, .. }
+            | Reply::Spare { notes, .. }
+            | Reply::Logs { notes, .. }
+            | Reply::Imported { notes, .. }
+            | Reply::Disk { notes, .. } => notes,
+            Reply::Drives { .. }
+            | Reply::Volumes { .. }
+            | Reply::Tasks { .. }
+            | Reply::Schedules { .. }
+            | Reply::Spares { .. }
+            | Reply::Foreign { .. }
+            | Reply::Disks { .. }
+            | Reply::Events { .. }
+            | Reply::Explained { .. }
+            | Reply::Info { .. }
+            | Reply::Metrics { .. }
+            | Reply::Alarm { .. }
+            | Reply::Health { .. } => &[],
+        }
+    }
+}
+
 /// What a drive is to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -304,7 +304,8 @@ impl<'a> Runner<'a> {
         let waits_in_a_cache = configuration.write_back.is_some() && profile.writes() && !is_stream;
         let ends_early = self.ladder.is_none() && !waits_in_a_cache;
         let confidence_percent = ends_early.then_some(CONFIDENCE_PERCENT);
-        let usual = Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1 };
+        let usual =
+            Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1, cancel: Arc::default() };
         let waits_for_turns = rotates && is_stream && profile.writes() && configuration.write_back.is_none();
         match waits_for_turns {
             // Disks that wait for each other are as quick as their spindles happen to stand to each other. That changes slowly, so that a

@@ -6,12 +6,14 @@ mod files;
 mod kept;
 mod png;
 mod run;
+mod served;
 mod surroundings;
 mod workloads;
 
 pub use environment::describe as environment_of;
 pub use files::{report, text};
-pub use run::{AtOnce, Finished, Measurement, cancel_on_interrupt};
+pub use run::{AtOnce, Finished, MakesObserver, Measurement, cancel_on_interrupt};
+pub use served::{beside, check, served};
 
 use crate::cli::{Bench, BenchCommand};
 use crate::failure::Outcome;

@@ -60,6 +60,7 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
         cancel: cancel_on_interrupt()?,
         keep: (!run.no_save).then(|| Keep { state: state.to_owned(), new }),
         command: Some(command_line(std::env::args_os())),
+        seen: None,
     };
     let Finished { results, ending, kept } = measurement.run().inspect_err(|_| remove(&made))?;
     let files = match ending {
@@ -132,7 +133,7 @@ fn all_there(run: &BenchRun) -> Outcome {
     }
 }
 
-fn settings(run: &BenchRun) -> Outcome<Settings> {
+pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
     let catalog = workloads::catalog(&run.workload_file)?;
     let mut profiles = workloads::select(&catalog, &run.profile)?;
     // Numbers of outstanding I/Os that are asked for take the place of a profile's own.
@@ -216,7 +217,7 @@ fn remove(made: &[String]) {
 }
 
 /// What a target is called in the results, and how it is opened.
-fn resolve(target: &str, control: &Control, beside_hosts: bool) -> Outcome<(String, String)> {
+pub(super) fn resolve(target: &str, control: &Control, beside_hosts: bool) -> Outcome<(String, String)> {
     let Some(name) = target.strip_prefix("volume:") else {
         return Ok((target.to_owned(), target.to_owned()));
     };
@@ -307,30 +308,33 @@ pub struct Finished {
     /// How it ended.
     pub ending: Ending,
     /// Where it is kept, in a sentence.
-    kept: Option<String>,
+    pub kept: Option<String>,
 }
+
+/// Who looks on while it runs: made when it begins, of the settings and the number of targets.
+pub type MakesObserver = Box<dyn FnOnce(&Settings, usize) -> Rc<dyn Observer>>;
 
 /// Shows a measurement, and keeps its rows.
 struct Watch {
-    live: Live,
+    seen: Rc<dyn Observer>,
     keeping: Option<Rc<Keeping>>,
 }
 
 impl Observer for Watch {
     fn progress(&self, progress: &Progress<'_>) {
-        self.live.progress(progress);
+        self.seen.progress(progress);
     }
 
     fn preconditioned(&self, took: Duration) {
-        self.live.preconditioned(took);
+        self.seen.preconditioned(took);
     }
 
     fn point_took(&self, took: Duration) {
-        self.live.point_took(took);
+        self.seen.point_took(took);
     }
 
     fn row(&self, row: &Row) {
-        self.live.row(row);
+        self.seen.row(row);
         if let Some(keeping) = &self.keeping {
             keeping.store.add_row(keeping.id, row);
         }
@@ -348,6 +352,8 @@ pub struct Measurement {
     keep: Option<Keep>,
     /// The command line, where there is one that says all of it.
     command: Option<String>,
+    /// Who looks on from within a process that does other things, too; `None`: whoever is at standard error, of a process that measures alone.
+    seen: Option<MakesObserver>,
 }
 
 impl Measurement {
@@ -359,7 +365,21 @@ impl Measurement {
         environment: Environment,
         cancel: Arc<AtomicBool>,
     ) -> Measurement {
-        Measurement { settings, targets, at_once, environment, cancel, keep: None, command: None }
+        Measurement { settings, targets, at_once, environment, cancel, keep: None, command: None, seen: None }
+    }
+
+    /// Keeps it in that folder, as the measurement of that command line.
+    pub(super) fn kept_in(mut self, state: &Path, command: String) -> Measurement {
+        let new = NewRun { name: String::new(), host: machine::host(), started_unix_s: machine::unix_time() };
+        self.keep = Some(Keep { state: state.to_owned(), new });
+        self.command = Some(command);
+        self
+    }
+
+    /// Shows it to an observer, from within a process that does other things, too.
+    pub(super) fn seen_by(mut self, seen: MakesObserver) -> Measurement {
+        self.seen = Some(seen);
+        self
     }
 
     /// Measures every target, until one fails or somebody stops it.
@@ -381,7 +401,8 @@ impl Measurement {
     }
 
     async fn run_on(self, env: &Env) -> Outcome<Finished> {
-        let Measurement { mut settings, targets: names, at_once, environment, cancel, keep, command } = self;
+        let Measurement { mut settings, targets: names, at_once, environment, cancel, keep, command, seen } =
+            self;
         // Drawn here, so that it is known afterwards.
         settings.seed = Some(settings.seed.unwrap_or_else(|| env.random()));
         let method = Method { command, ..Method::of(&settings) };
@@ -394,10 +415,15 @@ impl Measurement {
             targets.push(target);
         }
         let keeping = keep.map(|keep| keep.begin(&method, &environment)).transpose()?.map(Rc::new);
-        let live = Live::new(&settings, if at_once == AtOnce::All { 1 } else { targets.len() });
+        let rounds = if at_once == AtOnce::All { 1 } else { targets.len() };
+        let machine = if seen.is_some() { Machine::beside_others(&names) } else { Machine::new(&names) };
+        let seen: Rc<dyn Observer> = match seen {
+            Some(seen) => seen(&settings, rounds),
+            None => Rc::new(Live::new(&settings, rounds)),
+        };
         let bench = bench
-            .observed_by(Rc::new(Watch { live, keeping: keeping.clone() }))
-            .surrounded_by(Rc::new(Machine::new(&names)))
+            .observed_by(Rc::new(Watch { seen, keeping: keeping.clone() }))
+            .surrounded_by(Rc::new(machine))
             .cancelled_by(cancel);
         let mut results = Results::new(method, environment);
         let ending = match at_once {

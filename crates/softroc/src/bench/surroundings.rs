@@ -14,6 +14,8 @@ pub struct Machine {
     devices: BTreeMap<String, BlockDevice>,
     processors: Vec<PathBuf>,
     ns_per_tick: u64,
+    /// Whether this process does other things besides measuring.
+    is_shared: bool,
 }
 
 impl Machine {
@@ -27,7 +29,13 @@ impl Machine {
             devices: targets.iter().filter_map(device).collect(),
             processors: (0..PROCESSORS).map(processor).take_while(|path| path.exists()).collect(),
             ns_per_tick: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
+            is_shared: false,
         }
+    }
+
+    /// The same where the process does other things, too: what it takes of the processors is what the thread that measures takes.
+    pub fn beside_others(targets: &[(String, String)]) -> Machine {
+        Machine { is_shared: true, ..Machine::new(targets) }
     }
 
     /// Of all processors, from the first line of /proc/stat.
@@ -66,7 +74,10 @@ impl Surroundings for Machine {
         let throttles = self.of_processors("thermal_throttle/core_throttle_count");
         let device = self.devices.get(target);
         Snapshot {
-            process_cpu_ns: clock_ns(rustix::time::ClockId::ProcessCPUTime),
+            process_cpu_ns: clock_ns(match self.is_shared {
+                true => rustix::time::ClockId::ThreadCPUTime,
+                false => rustix::time::ClockId::ProcessCPUTime,
+            }),
             thread_cpu_ns: clock_ns(rustix::time::ClockId::ThreadCPUTime),
             machine: self.time(),
             clock_mhz: (!clocks_khz.is_empty())

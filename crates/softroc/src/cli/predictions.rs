@@ -104,6 +104,10 @@ pub struct Predict {
     #[arg(long, value_name = "DRIVE")]
     pub log: Vec<String>,
 
+    /// The slots of drives that have failed and are not replaced, such as 2 or 2,5: what they held is computed when it is read.
+    #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
+    pub failed: Vec<u16>,
+
     /// The write caches of the drives [default: the own setting of each drive].
     #[arg(long, value_name = "on|off")]
     pub drive_cache: Option<Switch>,

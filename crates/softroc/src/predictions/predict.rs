@@ -10,6 +10,7 @@ use crate::{bench, machine, output, progress};
 use layout::Level;
 use predict::published::expected_error;
 use predict::{Configuration, MeasuringMethod, Policies, Request, Runs, bottleneck, parse_drives};
+use std::sync::Arc;
 use storagebench::{Profile, Results, Row};
 
 impl From<MethodName> for predict::MethodName {
@@ -41,21 +42,24 @@ pub fn run(command: &Predict) -> Outcome {
     }
     let mut text = bench::text(&results);
     text.push_str("\n\n");
-    text.push_str(&limits(&request.profiles, &results));
-    text.push_str(&expected(&request, &results)?);
-    if let Some(journal) = request.configuration.write_hole.journal() {
-        text.push_str(&format!("\nwrite hole: {journal}"));
-    }
-    for model in request.configuration.not_calibrated() {
-        text.push_str(&note(model));
-    }
+    text.push_str(&said(&request, &results)?.join("\n"));
     output::print(&text)
+}
+
+/// What is to be known beside the figures, a line each: what limits each load, how far off figures of that kind are, and where they rest on
+/// data sheets.
+pub fn said(request: &Request, results: &Results) -> Outcome<Vec<String>> {
+    let mut lines = limits(&request.profiles, results);
+    lines.extend(expected(request, results)?);
+    lines.extend(request.configuration.write_hole.journal().map(|journal| format!("write hole: {journal}")));
+    lines.extend(request.configuration.not_calibrated().into_iter().map(note));
+    Ok(lines)
 }
 
 /// How good figures of a drive can be that nobody measured.
 fn note(model: &str) -> String {
     format!(
-        "\nnote: {model} is from its data sheet, not calibrated against measurements; for the source of each number run \
+        "note: {model} is from its data sheet, not calibrated against measurements; for the source of each number run \
          softroc catalog show \"{model}\""
     )
 }
@@ -92,6 +96,14 @@ fn compare(command: &Predict) -> Outcome {
     output::print(&format!("I/Os per second\n\n{table}"))
 }
 
+/// What a command line asks for.
+///
+/// # Errors
+/// What of it cannot be.
+pub fn asked(command: &Predict) -> Outcome<Request> {
+    request(command, &command.controller)
+}
+
 fn request(command: &Predict, controller: &str) -> Outcome<Request> {
     let configuration = configured(command, controller)?;
     let mut method = MeasuringMethod::of(command.method.into(), configuration.drives.len())?;
@@ -110,6 +122,7 @@ fn request(command: &Predict, controller: &str) -> Outcome<Request> {
         workers: command.workers,
         seed: command.seed,
         seeds: command.seeds,
+        cancel: Arc::default(),
     };
     Ok(Request { configuration, method, profiles, runs })
 }
@@ -145,12 +158,19 @@ fn configured(command: &Predict, controller: &str) -> Outcome<Configuration> {
     };
     let shape = Configuration::shape(level, drives.len(), command.spans)?;
     let one = Configuration::new(controller, drives, shape, command.strip, &policies)?;
-    Ok(one.on_controllers(command.controllers)?)
+    Ok(one.without(&command.failed)?.on_controllers(command.controllers)?)
 }
 
 /// How far off each profile may be: what chance adds, and what figures of that kind were missed by.
-fn expected(request: &Request, results: &Results) -> Outcome<String> {
-    let mut text = String::new();
+fn expected(request: &Request, results: &Results) -> Outcome<Vec<String>> {
+    let mut lines = Vec::new();
+    if request.configuration.failed.iter().next().is_some() {
+        lines.push(
+            "nothing is published of arrays that lack drives: how far off this may be is not known"
+                .to_owned(),
+        );
+        return Ok(lines);
+    }
     for profile in &request.profiles {
         let Some(row) = results.best.get(profile.name()) else { continue };
         let chance = row
@@ -160,19 +180,19 @@ fn expected(request: &Request, results: &Results) -> Outcome<String> {
             let all = expected.percent.hypot(chance.unwrap_or(0.0));
             let chance =
                 chance.map_or_else(String::new, |chance| format!(", of which {chance:.1} % are chance"));
-            text.push_str(&format!(
-                "\n{}: nine of ten such predictions are off by at most {all:.0} %{chance} ({} published figures: {})",
+            lines.push(format!(
+                "{}: nine of ten such predictions are off by at most {all:.0} %{chance} ({} published figures: {})",
                 profile.name(),
                 expected.figures,
                 expected.kind
             ));
         }
     }
-    Ok(text)
+    Ok(lines)
 }
 
 /// What limits each profile at its best.
-fn limits(profiles: &[Profile], results: &Results) -> String {
+fn limits(profiles: &[Profile], results: &Results) -> Vec<String> {
     let line = |profile: &Profile| {
         let row = results.best.get(profile.name())?;
         let (name, busy) = bottleneck(row)?;
@@ -186,5 +206,5 @@ fn limits(profiles: &[Profile], results: &Results) -> String {
             }
         })
     };
-    profiles.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+    profiles.iter().filter_map(line).collect()
 }

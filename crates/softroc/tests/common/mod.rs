@@ -7,6 +7,7 @@ pub mod host;
 pub mod judged;
 pub mod managed;
 pub mod mounted;
+pub mod pages;
 pub mod pausable;
 pub mod retry;
 

@@ -1,15 +1,16 @@
 //! What can be done from a page: a command of the controller, its form, and the command line that does the same.
 
+mod bench;
 mod create;
 mod drive;
 mod policy;
 mod upkeep;
 mod volume;
 
-pub(crate) use policy::settable;
+pub(crate) use policy::{is_of_array, settable};
 
 use crate::words::{Query, rendered, volume_page};
-use crate::{Viewer, World};
+use crate::{Measure, Predict, Viewer, World};
 use access::{Action, Role};
 use askama::Template;
 use controller::{Command, Error, ErrorKind, Result};
@@ -52,6 +53,14 @@ pub enum Order {
     NewPassword(String),
     /// Remove an account.
     RemoveAccount(String),
+    /// Measure a volume.
+    Measure(Measure),
+    /// Stop the measurement that runs.
+    StopMeasuring,
+    /// Predict what a server would do.
+    Predict(Predict),
+    /// Stop the prediction that runs.
+    StopPredicting,
 }
 
 impl Order {
@@ -66,6 +75,10 @@ impl Order {
             | Order::SetRole(..)
             | Order::NewPassword(_)
             | Order::RemoveAccount(_) => Action::Accounts,
+            Order::Measure(Measure { destroy_data: true, .. }) => Action::BenchmarkWrites,
+            Order::Measure(_) | Order::StopMeasuring | Order::Predict(_) | Order::StopPredicting => {
+                Action::Benchmark
+            }
         }
     }
 }
@@ -83,12 +96,16 @@ struct Field {
 enum Kind {
     /// It has to be typed.
     Typed,
+    /// It may be typed.
+    MayType,
     /// A box to be ticked.
     Tick,
     /// It may be changed.
     Filled(String),
     /// One of these, of which one is chosen at first.
     Chosen(Vec<&'static str>, String),
+    /// One of these: what is sent, and what is shown. One is chosen at first.
+    Named(Vec<(String, String)>, String),
     /// It is not asked: the page says it.
     Said(String),
 }
@@ -96,6 +113,14 @@ enum Kind {
 impl Field {
     fn typed(name: &'static str, label: impl Into<String>) -> Field {
         Field { name, label: label.into(), kind: Kind::Typed }
+    }
+
+    fn may_type(name: &'static str, label: &str) -> Field {
+        Field { name, label: label.to_owned(), kind: Kind::MayType }
+    }
+
+    fn named(name: &'static str, label: &str, all: Vec<(String, String)>, first: &str) -> Field {
+        Field { name, label: label.to_owned(), kind: Kind::Named(all, first.to_owned()) }
     }
 
     fn tick(name: &'static str, label: impl Into<String>) -> Field {
@@ -150,6 +175,10 @@ pub(crate) const VERBS: &[&str] = &[
     "account-role",
     "account-password",
     "account-remove",
+    "bench-run",
+    "bench-stop",
+    "predict-run",
+    "predict-stop",
 ];
 
 /// What a form sent besides the verb, or what a page fills a form with.
@@ -226,6 +255,8 @@ impl Deed {
             "create" => Some(create::create(of, &asked)?),
             "policy" => Some(policy::policy(world, of, &asked)?),
             "replace" => Some(drive::replace(world, of, &asked)),
+            "bench" => bench::bench(world, verb, of, &asked)?,
+            "predict" => bench::predict(world, verb, of, &asked)?,
             _ => volume::of_volume(verb, of, &asked).or_else(|| drive::of_drive(verb, of)),
         };
         let unknown = || {

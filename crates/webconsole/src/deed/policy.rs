@@ -28,6 +28,22 @@ pub(super) const NAMES: &[&str] = &[
     "task-rate",
 ];
 
+/// Those that are the array's: all its volumes have them.
+const OF_ARRAYS: &[&str] = &[
+    "medium-error-limit",
+    "copyback",
+    "emergency-spare",
+    "predictive-failure-copy",
+    "mixed-kinds",
+    "start-degraded",
+    "task-rate",
+];
+
+/// Whether a policy is the array's, and with it that of all volumes on it.
+pub(crate) fn is_of_array(name: &str) -> bool {
+    OF_ARRAYS.contains(&name)
+}
+
 const SWITCH: &[&str] = &["on", "off"];
 
 /// What a policy may be; nothing where it is a number.
@@ -69,9 +85,13 @@ pub(super) fn policy(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed>
     }
     let mut fields = vec![Field::said("policy", name)];
     let all = values(name);
+    let label = match volume.filter(|_| is_of_array(name)).map(|volume| volume.array_volumes.as_slice()) {
+        Some([_, _, ..]) => format!("{name}, of all volumes of its array"),
+        _ => name.to_owned(),
+    };
     fields.push(match all.is_empty() {
-        true => Field::filled("value", name, configured.clone()),
-        false => Field::chosen("value", name, all.clone(), configured.clone()),
+        true => Field::filled("value", &label, configured.clone()),
+        false => Field::chosen("value", &label, all.clone(), configured.clone()),
     });
     if name == "write-mode" {
         fields.push(Field::tick("sure", "A power cut may lose what was flushed (always-write-back)"));

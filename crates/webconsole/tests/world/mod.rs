@@ -33,6 +33,13 @@ fn volume(name: &str, level: &str, state: &str, may_lose: u16) -> Value {
     })
 }
 
+fn event(number: u64, severity: &str, subject: &str, text: &str) -> Value {
+    json!({
+        "number": number, "time_unix_s": NOW - 3_600, "code": "drive.failed", "severity": severity, "subject": subject,
+        "cause": "an I/O error", "effect": "its volumes go on without it", "text": text,
+    })
+}
+
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{value}: {error}"))
 }
@@ -49,12 +56,6 @@ pub fn world() -> World {
     let mut data = volume("data", "raid5", "degraded", 0);
     data["drives"] = json!([drives[0], drives[3], drives[2]]);
     let sentence = "volume 'data' is degraded: it lacks redundancy on a drive that is filled, and the next failure of a drive can take data with it; its rebuild is at 43 %, about 2 h 10 min left";
-    let event = |number, severity: &str, subject: &str, text: &str| {
-        json!({
-            "number": number, "time_unix_s": NOW - 3_600, "code": "drive.failed", "severity": severity, "subject": subject,
-            "cause": "an I/O error", "effect": "its volumes go on without it", "text": text,
-        })
-    };
     World {
         now_unix_s: NOW,
         host: "store1".to_owned(),
@@ -96,6 +97,9 @@ pub fn world() -> World {
         answers: Vec::new(),
         upkeep: None,
         traffic: Vec::new(),
+        workbench: webconsole::Workbench::default(),
+        foreseen: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

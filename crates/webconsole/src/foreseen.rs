@@ -1,0 +1,108 @@
+//! What is predicted for pages that say what would be: with a controller and a drive of the catalog that somebody chooses there.
+
+use crate::bench::rate;
+use crate::words::{Query, rendered, sentence};
+use crate::{Model, Predict, Stage, Viewer, World};
+use access::Action;
+use askama::Template;
+
+#[derive(Template)]
+#[template(path = "models.html")]
+struct Form {
+    controllers: Vec<Choice>,
+    drives: Vec<Choice>,
+    /// Why nothing is predicted for whoever looks.
+    cannot: Option<String>,
+}
+
+/// A controller or a drive of the catalog.
+struct Choice {
+    name: String,
+    about: String,
+    is_chosen: bool,
+}
+
+/// What is predicted of one configuration.
+pub(crate) struct Foreseen {
+    pub(crate) rate: String,
+    pub(crate) why: Option<String>,
+}
+
+/// The load that is predicted, and how many of its requests are outstanding.
+const LOAD: (&str, &str) = ("database", "32");
+
+/// A controller and a drive of the catalog that are chosen to predict with.
+pub(crate) struct Models<'q> {
+    pub(crate) controller: &'q str,
+    pub(crate) drive: &'q str,
+}
+
+impl<'q> Models<'q> {
+    /// Those that an address names.
+    pub(crate) fn of(query: &'q Query) -> Option<Models<'q>> {
+        let chosen = |name| query.get(name).filter(|value| !value.is_empty());
+        Some(Models { controller: chosen("controller")?, drive: chosen("model")? })
+    }
+
+    /// What is asked about a level on so many such drives.
+    pub(crate) fn order(
+        &self,
+        world: &World,
+        level: &str,
+        drives: usize,
+        (spans, strip_bytes): (u16, u64),
+    ) -> Predict {
+        let known = world.workbench.offer.controllers.iter().find(|one| one.name == self.controller);
+        let kib = strip_bytes >> 10;
+        Predict {
+            controller: self.controller.to_owned(),
+            drives: (drives, self.drive.to_owned()),
+            level: level.to_owned(),
+            spans,
+            strip_kib: known.filter(|known| known.strips_kib.contains(&kib)).map(|_| kib),
+            profile: LOAD.0.to_owned(),
+            outstanding: LOAD.1.to_owned(),
+            failed: Vec::new(),
+        }
+    }
+}
+
+/// That load in words.
+pub(crate) fn load() -> String {
+    format!("the load {} with {} outstanding", LOAD.0, LOAD.1)
+}
+
+/// What can be chosen to predict with.
+fn offered(models: &[Model], chosen: Option<&str>) -> Vec<Choice> {
+    let choice = |one: &Model| Choice {
+        name: one.name.clone(),
+        about: one.about.clone(),
+        is_chosen: chosen == Some(one.name.as_str()),
+    };
+    models.iter().map(choice).collect()
+}
+
+/// What is chosen to predict with, as a part of a form.
+pub(crate) fn form(world: &World, viewer: &Viewer, query: &Query) -> String {
+    let offer = &world.workbench.offer;
+    rendered(&Form {
+        controllers: offered(&offer.controllers, query.get("controller")),
+        drives: offered(&offer.drives, query.get("model")),
+        cannot: viewer.caller.may(Action::Benchmark).err().map(|why| sentence(&why.message)),
+    })
+}
+
+/// What is known of a prediction.
+pub(crate) fn of(world: &World, order: &Predict) -> Foreseen {
+    let Some(known) = world.foreseen.iter().find(|known| known.order == *order) else {
+        return Foreseen { rate: "–".to_owned(), why: None };
+    };
+    let best = known.points.iter().map(|point| point.per_s).fold(0.0, f64::max);
+    let (rate, why) = match &known.stage {
+        Stage::Waits => ("waits for its turn".to_owned(), None),
+        Stage::Runs => (format!("is being predicted, {} %", known.percent), None),
+        Stage::Done => (rate(best), None),
+        Stage::Stopped(why) | Stage::Failed(why) => ("–".to_owned(), Some(sentence(why))),
+    };
+    Foreseen { rate, why }
+}
