@@ -371,6 +371,20 @@ impl Arrays {
         }
     }
 
+    /// A step has failed, and nobody goes on with its window for now.
+    ///
+    /// # Errors
+    /// When a shard is gone, or the volume is not served: a sentence.
+    pub(crate) async fn leave_window(
+        &self,
+        volume: &Volume,
+        is_saved: bool,
+    ) -> std::result::Result<(), String> {
+        let id = volume.id().ok_or_else(|| format!("'{}' is not served", volume.name()))?;
+        let leave = ReshapeOrder::Leave { is_saved };
+        self.tell_shards(|done| ShardMessage::Reshape(id, leave.clone(), done)).await
+    }
+
     /// Tells the first shard, and waits until it has dealt with it.
     async fn tell_first(
         &self,

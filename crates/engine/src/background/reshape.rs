@@ -53,6 +53,10 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
             moving.open(env, below);
             Ok(())
         }
+        ReshapeOrder::Leave { is_saved } => {
+            moving.leave(env, is_saved);
+            Ok(())
+        }
     }
 }
 
