@@ -196,9 +196,6 @@ pub enum ReshapeOrder {
     Widen(Range<u64>),
     /// Fill stripes that nothing was moved to with zeroes, so that their redundancy agrees, and flush the drives. For one shard.
     Fill(Range<u64>),
-    /// All is moved. The volume is not attached any more, and the one by the new layout has its name, all of its stripes, and its hosts:
-    /// those that come find it, those that are here are passed on to it. What its drives hold beyond what was moved may be anything.
-    End,
 }
 
 /// Everything a shard needs to serve a volume.

@@ -10,6 +10,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::reshape::forget_regions;
+use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use engine::{Change, RegionIndex, RegionSet, ReshapeOrder, ShardMessage};
 use std::rc::Rc;
@@ -55,7 +56,7 @@ impl Arrays {
             self.record_end(array, (volume, &to, &save), filled).await?
         };
         self.pass_on_log(part, to.uuid()).await;
-        self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::End, done)).await?;
+        self.tell_end(array, (volume, &to), id).await?;
         to.takes_over(volume);
         volume.set_served(None);
         to.hide(false);
@@ -70,6 +71,22 @@ impl Arrays {
         }
         array.look_at_state(self.env.unix_time());
         Ok(Some(to))
+    }
+
+    /// Tells the shards that a volume has come to its layout. What a drive was asked by the old one, and has not returned, may still land there:
+    /// over what lies there by the new one.
+    async fn tell_end(
+        self: &Rc<Self>,
+        array: &Array,
+        (volume, to): (&Volume, &Volume),
+        id: engine::VolumeId,
+    ) -> std::result::Result<(), String> {
+        let (draining, asked) = self.drain_seats(array);
+        draining.note(array, volume);
+        draining.note(array, to);
+        let told = self.send_shards(|done| ShardMessage::EndReshape(id, asked.clone(), done));
+        drop(asked);
+        answers(told).await
     }
 
     /// Fills some of what follows what was moved. How many bytes of how many are filled: the volume can come to its layout when all are.

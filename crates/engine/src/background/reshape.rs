@@ -31,7 +31,7 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
     let Some(moving) = volume.moving() else { return Err(IoError::new(IoErrorKind::Invalid)) };
     let env = volume.shard().env();
     match order {
-        ReshapeOrder::Begin(_) | ReshapeOrder::End => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
         ReshapeOrder::Reserve => {
             let stripe = moving.reshape.to().stripe_bytes().0;
             moving.reserve(volume, ByteCount(stripe * stripes_at_a_time(volume, stripe))).await;

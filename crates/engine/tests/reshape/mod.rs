@@ -331,7 +331,7 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
         mover.done();
     }
     // Hosts that are here go on, and are passed on.
-    bench.tell(|done| order(ReshapeOrder::End, done)).await;
+    bench.tell(|done| ShardMessage::EndReshape(VOLUME, Vec::new(), done)).await;
     assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
     bench.wait(Duration::from_millis(2)).await;
     stop.set(true);
