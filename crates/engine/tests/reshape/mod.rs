@@ -2,6 +2,7 @@
 
 mod hosts_wait;
 mod logs;
+mod lost;
 
 use crate::common::{Bench, VOLUME, drive, open, read, slots, write};
 use engine::{
