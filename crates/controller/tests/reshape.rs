@@ -76,7 +76,7 @@ pub fn expect_content(bench: &mut Bench, bytes: u64) {
     }
 }
 
-fn task(bench: &mut Bench) -> TaskInfo {
+pub fn task(bench: &mut Bench) -> TaskInfo {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
     tasks.into_iter().find(|task| task.kind == TaskKind::Reshape).expect("it is moved")
 }
