@@ -3,7 +3,7 @@
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared, task};
-use controller::{Command, ErrorKind, SetTask, TaskState, VolumeState};
+use controller::{Command, ErrorKind, Reply, SetTask, TaskState, VolumeState};
 
 /// Lets time pass until it is so.
 fn until(bench: &mut Bench, what: &str, is_so: impl Fn(&controller::VolumeInfo) -> bool) {
@@ -174,4 +174,68 @@ fn a_lost_sector_and_a_drive_that_is_away_stop_the_way_and_no_host() {
     }
     until(&mut bench, "it arrives", |shown| shown.reshape.is_none());
     expect_content(&mut bench, shown.capacity_bytes);
+}
+
+/// A volume of three drives whose records lie on a log.
+fn logged() -> Bench {
+    let mut bench = prepared(WAYS[0], 1, MIB + (128 << 10));
+    bench.add_drives(&["x", "y"], 24 * MIB);
+    let drives = vec!["x".to_owned(), "y".to_owned()];
+    bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).unwrap();
+    bench.settle("data");
+    bench
+}
+
+/// Whose places there are on the log.
+fn places(bench: &mut Bench) -> Vec<String> {
+    let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+    logs.into_iter().flat_map(|log| log.places).map(|place| place.volume).collect()
+}
+
+/// The part by the new layout has a place on the log of its own. When the move was taken back, that was nobody's, and was never free again.
+#[test]
+fn a_move_that_is_taken_back_leaves_nothing_on_the_log() {
+    let mut bench = logged();
+    assert_eq!(places(&mut bench), ["data"]);
+    bench.ask(Command::VolumeReshape(order(WAYS[0]))).unwrap();
+    let id = task(&mut bench).task;
+    bench.ask(Command::TaskStop { task: id }).unwrap();
+    until(&mut bench, "it is taken back", |shown| shown.reshape.is_none());
+    bench.settle("data");
+    assert_eq!((places(&mut bench), bench.show("data").drives.len()), (vec!["data".to_owned()], 3));
+}
+
+/// The same when a crash came between the label that names one volume again and those of the log's devices.
+#[test]
+fn an_end_that_is_interrupted_leaves_nothing_on_the_log() {
+    let begun = || {
+        let mut bench = logged();
+        let bytes = bench.show("data").capacity_bytes;
+        let ordered = bench.begin_ask(Command::VolumeReshape(order(WAYS[0])));
+        (bench, bytes, ordered)
+    };
+    let has_come = |bench: &Bench| {
+        let volume = bench.shards[0].volume_named("data");
+        volume.is_some_and(|volume| volume.spec().geometry.drives().0 == 4)
+    };
+    let (mut bench, _, _ordered) = begun();
+    let mut events = 0u64;
+    while !has_come(&bench) {
+        bench.sim.step();
+        events += 1;
+    }
+    let mut ended = 0;
+    for before in (0..120).step_by(3) {
+        let (mut bench, bytes, _ordered) = begun();
+        for _ in 0..events - before {
+            bench.sim.step();
+        }
+        end(&mut bench, End::Killed);
+        bench.boot(&[]);
+        ended += usize::from(bench.show("data").reshape.is_none());
+        arrive(&mut bench);
+        assert_eq!(places(&mut bench), ["data"], "{before} events before the end");
+        expect_content(&mut bench, bytes);
+    }
+    assert!(ended > 2, "some are interrupted in between: {ended}");
 }

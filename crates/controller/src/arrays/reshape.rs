@@ -412,6 +412,10 @@ impl Arrays {
         let was_served = volume.is_served();
         // The shards serve it by both layouts until then, and by the old one alone afterwards.
         self.withdraw(array, volume).await;
+        // Killed before the label says so: a start gives them places again.
+        for part in array.together_with(volume).iter().skip(1) {
+            self.free_on_log(part.uuid()).await;
+        }
         let recorded = {
             let _turn = array.metadata.take(1).await;
             let mut next = array.label();
