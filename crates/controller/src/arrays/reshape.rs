@@ -135,6 +135,13 @@ pub(crate) fn reshape_between(
     Reshape::new(from, to, ByteCount(volume.label().capacity_bytes), save, most)
 }
 
+/// How many members a label has without those that were to come by a beginning that was cut off.
+pub(crate) fn own_members(label: &Label) -> usize {
+    let begins = |of: &&VolumeLabel| of.reshape.as_ref().is_some_and(|at| !at.begun);
+    let members = label.volume.iter().find(begins).and_then(|of| of.members);
+    members.map_or(label.member.len(), usize::from)
+}
+
 /// A label without a volume's parts, and without the drives that it was to get.
 fn taken_back(next: &mut Label, volume: Uuid) {
     let mut gone = RegionSet::EMPTY;

@@ -4,6 +4,7 @@ use crate::arrays::array::Array;
 use crate::arrays::drive_cache::drive_caches;
 use crate::arrays::extents;
 use crate::arrays::reads::InForce;
+use crate::arrays::reshape::own_members;
 use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
@@ -227,7 +228,8 @@ impl Commands {
     pub(super) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
         let (of_array, label) = (array.label(), volume.label());
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
-        let drives = self.member_infos(array);
+        let mut drives = self.member_infos(array);
+        drives.truncate(own_members(&of_array));
         let out = array.out().union(&array.behind(volume));
         let left = volume.survives_more(&out).filter(|_| state.serves());
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
