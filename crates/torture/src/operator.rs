@@ -5,11 +5,12 @@ use crate::error::{Error, Result};
 use crate::faults::{self, OPERATORS};
 use crate::host::{Host, out_of};
 use crate::life::Plan;
+use crate::migrations;
 use crate::setup::{Place, ReadsSetup};
 use crate::tally::Deed;
 use controller::{
     AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable, TaskInfo,
-    TaskState, WriteHole, WriteMode,
+    TaskKind, TaskState, WriteHole, WriteMode,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -366,7 +367,7 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
     if open.is_empty() {
         return Ok(());
     }
-    let task = open[rng.below(open.len() as u64) as usize].task;
+    let TaskInfo { task, kind, .. } = open.swap_remove(rng.below(open.len() as u64) as usize);
     let command = match rng.below(6) {
         0..=1 => Command::TaskPause { task },
         2..=3 => Command::TaskResume { task },
@@ -377,8 +378,13 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
         }
     };
     let what = format!("{command:?}");
-    match host.ask(command).await {
-        Ok(_) => {
+    let stops_move = kind == TaskKind::Reshape && matches!(command, Command::TaskStop { .. });
+    let answer = match stops_move {
+        true => migrations::stop(host, task).await,
+        false => host.ask(command).await.map(drop),
+    };
+    match answer {
+        Ok(()) => {
             host.scene.did(Deed::OperatorSteersTasks);
             host.scene.tell_of("operator", || format!("{what} is done"));
         }
