@@ -21,13 +21,15 @@ pub struct Way {
     pub add: &'static [&'static str],
 }
 
-pub const WAYS: [Way; 6] = [
+pub const WAYS: [Way; 8] = [
     Way { from: "raid5", drives: &["a", "b", "c"], to: "raid5", add: &["d"] },
     Way { from: "raid5", drives: &["a", "b", "c"], to: "raid6", add: &["d"] },
     Way { from: "raid5", drives: &["a", "b", "c"], to: "raid6", add: &["d", "e"] },
     Way { from: "raid0", drives: &["a", "b"], to: "raid0", add: &["c"] },
     Way { from: "raid0", drives: &["a", "b"], to: "raid5", add: &["c"] },
     Way { from: "raid6", drives: &["a", "b", "c", "d"], to: "raid5", add: &[] },
+    Way { from: "raid1", drives: &["a", "b"], to: "raid10", add: &["c", "d"] },
+    Way { from: "raid10", drives: &["a", "b", "c", "d"], to: "raid6", add: &[] },
 ];
 
 pub fn order(way: Way) -> ReshapeVolume {
@@ -584,7 +586,7 @@ fn a_dry_run_tells_what_would_be_and_changes_nothing() {
     assert_eq!(bench.show("data"), before);
     let refused = [
         ReshapeVolume { add: Vec::new(), ..order(WAYS[1]) },
-        ReshapeVolume { level: Some("raid10".into()), ..order(WAYS[1]) },
+        ReshapeVolume { level: Some("raid1e".into()), ..order(WAYS[1]) },
         ReshapeVolume { size_bytes: Some(before.capacity_bytes - STRIP), ..order(WAYS[0]) },
         ReshapeVolume { add: Vec::new(), ..order(WAYS[0]) },
     ];

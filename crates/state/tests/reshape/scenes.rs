@@ -34,7 +34,7 @@ fn a_drive_more() -> Setup {
 
 /// Stories in which every rule matters.
 fn stories() -> Vec<Setup> {
-    use Level::{Raid0, Raid1, Raid5, Raid6};
+    use Level::{Raid0, Raid1, Raid5, Raid6, Raid10};
     let more = a_drive_more();
     vec![
         more.clone(),
@@ -52,6 +52,9 @@ fn stories() -> Vec<Setup> {
         setup(layout(Raid0, 2, 1), layout(Raid5, 3, 1), 5, &[(1, 12), (4, 13)]),
         setup(layout(Raid1, 2, 1), layout(Raid5, 3, 1), 5, &[(2, 12)]),
         setup(layout(Raid0, 2, 1), layout(Raid0, 3, 1), 9, &[(1, 12), (8, 13)]),
+        setup(layout(Raid1, 2, 1), layout(Raid10, 4, 1), 5, &[(2, 12)]),
+        setup(layout(Raid10, 4, 1), layout(Raid5, 4, 1), 5, &[(2, 12)]),
+        setup(layout(Raid0, 2, 1), layout(Raid10, 4, 1), 5, &[(1, 12)]),
         // Two drives may be lost.
         setup(layout(Raid6, 4, 1), layout(Raid6, 5, 1), 5, &[]),
         // Another strip, longer and shorter.
