@@ -26,6 +26,8 @@ mod numbers;
 mod presets;
 mod read_mode;
 mod reshape;
+mod reshape_ends;
+mod reshape_stuck;
 mod returning;
 mod sectors;
 mod set_write_hole;

@@ -10,27 +10,29 @@ use engine::Volume;
 use env::BlockTarget;
 use std::rc::Rc;
 
-const STRIP: u64 = 65536;
+pub const STRIP: u64 = 65536;
 
 /// A way from one layout to another, on drives of which the last ones are added.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    from: &'static str,
-    drives: &'static [&'static str],
-    to: &'static str,
-    add: &'static [&'static str],
+pub struct Way {
+    pub from: &'static str,
+    pub drives: &'static [&'static str],
+    pub to: &'static str,
+    pub add: &'static [&'static str],
 }
 
-const WAYS: [Way; 6] = [
+pub const WAYS: [Way; 8] = [
     Way { from: "raid5", drives: &["a", "b", "c"], to: "raid5", add: &["d"] },
     Way { from: "raid5", drives: &["a", "b", "c"], to: "raid6", add: &["d"] },
     Way { from: "raid5", drives: &["a", "b", "c"], to: "raid6", add: &["d", "e"] },
     Way { from: "raid0", drives: &["a", "b"], to: "raid0", add: &["c"] },
     Way { from: "raid0", drives: &["a", "b"], to: "raid5", add: &["c"] },
     Way { from: "raid6", drives: &["a", "b", "c", "d"], to: "raid5", add: &[] },
+    Way { from: "raid1", drives: &["a", "b"], to: "raid10", add: &["c", "d"] },
+    Way { from: "raid10", drives: &["a", "b", "c", "d"], to: "raid6", add: &[] },
 ];
 
-fn order(way: Way) -> ReshapeVolume {
+pub fn order(way: Way) -> ReshapeVolume {
     ReshapeVolume {
         volume: "data".into(),
         level: (way.to != way.from).then(|| way.to.into()),
@@ -47,12 +49,12 @@ fn reshape(bench: &mut Bench, order: ReshapeVolume) -> ReshapeInfo {
 }
 
 /// What a strip of the volume holds.
-fn byte(strip: u64) -> u8 {
+pub fn byte(strip: u64) -> u8 {
     (strip % 251) as u8 + 1
 }
 
 /// A volume whose strips tell where they belong, on drives with so much room for data.
-fn prepared(way: Way, shards: usize, room: u64) -> Bench {
+pub fn prepared(way: Way, shards: usize, room: u64) -> Bench {
     let mut bench = Bench::in_order(9, shards, 0);
     bench.add_drives(&["a", "b", "c", "d", "e"], 32 * MIB + room);
     bench.boot(&["a", "b", "c", "d", "e"]);
@@ -70,19 +72,19 @@ fn flush(bench: &mut Bench) {
     bench.sim.run(async move { volume.flush().await }).unwrap().unwrap();
 }
 
-fn expect_content(bench: &mut Bench, bytes: u64) {
+pub fn expect_content(bench: &mut Bench, bytes: u64) {
     for strip in 0..bytes / STRIP {
         bench.expect("data", strip * STRIP, byte(strip), STRIP);
     }
 }
 
-fn task(bench: &mut Bench) -> TaskInfo {
+pub fn task(bench: &mut Bench) -> TaskInfo {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
     tasks.into_iter().find(|task| task.kind == TaskKind::Reshape).expect("it is moved")
 }
 
 /// Lets time pass until the volume is not on its way any more.
-fn arrive(bench: &mut Bench) {
+pub fn arrive(bench: &mut Bench) {
     for _ in 0..200 {
         if bench.show("data").reshape.is_none() {
             return bench.settle("data");
@@ -584,7 +586,7 @@ fn a_dry_run_tells_what_would_be_and_changes_nothing() {
     assert_eq!(bench.show("data"), before);
     let refused = [
         ReshapeVolume { add: Vec::new(), ..order(WAYS[1]) },
-        ReshapeVolume { level: Some("raid10".into()), ..order(WAYS[1]) },
+        ReshapeVolume { level: Some("raid1e".into()), ..order(WAYS[1]) },
         ReshapeVolume { size_bytes: Some(before.capacity_bytes - STRIP), ..order(WAYS[0]) },
         ReshapeVolume { add: Vec::new(), ..order(WAYS[0]) },
     ];

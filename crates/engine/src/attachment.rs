@@ -166,10 +166,10 @@ pub enum CopyWay {
 /// A step of a reshape ([`state::Step`]), as shards are told it. Each is answered by every shard before the next one is given.
 #[derive(Clone, Debug)]
 pub enum ReshapeOrder {
-    /// The volume is served by two layouts from now on, and hosts get to see it. What is saved is closed until it is opened. Answered when
-    /// no request is under way that was begun before.
+    /// The volume is served by two layouts from now on, and hosts get to see it. What is saved is read where it is saved; who writes it waits
+    /// until it is moved. Answered when no request is under way that was begun before.
     Begin(Box<ReshapePlace>),
-    /// Take the memory that copies need, and keep it until the next [`ReshapeOrder::Open`]. For the shard that copies, before anything is
+    /// Take the memory that copies need, and keep it until [`ReshapeOrder::Open`] or [`ReshapeOrder::Leave`]. For the shard that copies, before anything is
     /// closed: hosts that wait for a window hold memory, and it may be all there is.
     Reserve,
     /// Hosts wait that ask for the window. Answered when no request to it is under way here. What caches have of it is to be drained
@@ -187,13 +187,15 @@ pub enum ReshapeOrder {
     Copy(Window, CopyWay),
     /// Hosts may ask for everything; bytes below this are served by the new layout.
     Open(ByteOffset),
+    /// A step failed, and nobody goes on with what is closed for now: hosts do not wait. They read it where it is whole, and writes fail.
+    Leave {
+        /// It is whole where it is saved; otherwise by the old layout.
+        is_saved: bool,
+    },
     /// All is moved, and these stripes of the new layout are about to be filled: they are in use from now on.
     Widen(Range<u64>),
     /// Fill stripes that nothing was moved to with zeroes, so that their redundancy agrees, and flush the drives. For one shard.
     Fill(Range<u64>),
-    /// All is moved. The volume is not attached any more, and the one by the new layout has its name, all of its stripes, and its hosts:
-    /// those that come find it, those that are here are passed on to it. What its drives hold beyond what was moved may be anything.
-    End,
 }
 
 /// Everything a shard needs to serve a volume.

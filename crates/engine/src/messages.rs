@@ -172,6 +172,10 @@ pub enum ShardMessage {
     DiscardCells(u32, Done),
     /// A step of a volume on its way to another layout.
     Reshape(VolumeId, ReshapeOrder, Done),
+    /// All of a volume is moved. It is not attached any more, and the one by the new layout has its name, all of its stripes, and its hosts:
+    /// those that come find it, those that are here are passed on to it. What its drives hold beyond what was moved may be anything. Whoever
+    /// takes a drive in again is told of what the drive was asked by the old layout, as with [`ShardMessage::Detach`].
+    EndReshape(VolumeId, Vec<(Seat, Done)>, Done),
     /// Begin a background task on this shard's regions. Answered when it has begun.
     StartTask(Box<TaskOrder>, Done),
     /// Change how fast a task may be.

@@ -190,6 +190,7 @@ impl Shard {
                 answer_control(&done, Ok(()));
             }
             ShardMessage::Reshape(id, order, done) => self.reshape(id, order, done),
+            ShardMessage::EndReshape(id, leaving, done) => self.end_reshape(id, leaving, &done),
             ShardMessage::StartTask(order, done) => {
                 let result =
                     self.volume_or(order.volume).and_then(|volume| inner.tasks.start(&volume, *order));
@@ -295,18 +296,7 @@ impl Shard {
             volume.close_cache();
             volume.close_reads();
         }
-        for (seat, quiet) in leaving {
-            let member = volume.as_ref().and_then(|volume| volume.members.at(seat));
-            match member.filter(|member| member.outstanding() > 0) {
-                Some(member) => {
-                    self.env().spawn(
-                        "drive leaves",
-                        when_quiet(self.inner.resources.clone(), Some(member), Some(quiet)),
-                    );
-                }
-                None => answer_control(&quiet, Ok(())),
-            }
-        }
+        self.let_go(volume.as_ref(), leaving);
         answer_control(&done, left);
     }
 
@@ -350,34 +340,48 @@ impl Shard {
     }
 
     fn reshape(&self, id: VolumeId, order: ReshapeOrder, done: Done) {
-        match order {
-            ReshapeOrder::Begin(place) => {
-                let three = self
-                    .volume_or(id)
-                    .and_then(|volume| Ok((volume, self.volume_or(place.to)?, self.volume_or(place.save)?)));
-                let (volume, to, save) = match three {
-                    Ok(three) => three,
-                    Err(why) => return answer_control(&done, Err(why)),
-                };
-                self.env().spawn("begin a reshape", async move {
-                    answer_control(&done, begin_reshape(&volume, &place, &to, &save).await);
-                });
-                return;
-            }
-            ReshapeOrder::End => {
-                let ended = self.volume_or(id).and_then(|volume| {
-                    end_reshape(&volume)?;
-                    self.inner.volumes.borrow_mut().remove(&id);
-                    volume.close_cache();
-                    volume.close_reads();
-                    Ok(())
-                });
-                return answer_control(&done, ended);
-            }
-            _ => {}
+        let ReshapeOrder::Begin(place) = order else {
+            let work = async move |volume: Rc<Volume>| reshape(&volume, order).await;
+            self.env().spawn("reshape", self.clone().answer_with(id, done, work));
+            return;
+        };
+        let three = self
+            .volume_or(id)
+            .and_then(|volume| Ok((volume, self.volume_or(place.to)?, self.volume_or(place.save)?)));
+        let (volume, to, save) = match three {
+            Ok(three) => three,
+            Err(why) => return answer_control(&done, Err(why)),
+        };
+        self.env().spawn("begin a reshape", async move {
+            answer_control(&done, begin_reshape(&volume, &place, &to, &save).await);
+        });
+    }
+
+    fn end_reshape(&self, id: VolumeId, leaving: Vec<(Seat, Done)>, done: &Done) {
+        let ended = self.volume_or(id).and_then(|volume| end_reshape(&volume).map(|()| volume));
+        if let Ok(volume) = &ended {
+            self.inner.volumes.borrow_mut().remove(&id);
+            volume.close_cache();
+            volume.close_reads();
         }
-        let work = async move |volume: Rc<Volume>| reshape(&volume, order).await;
-        self.env().spawn("reshape", self.clone().answer_with(id, done, work));
+        self.let_go(ended.as_ref().ok(), leaving);
+        answer_control(done, ended.map(drop));
+    }
+
+    /// Says of each seat of a volume that is served no more, or that was not, when everything is back that its drive was asked.
+    fn let_go(&self, volume: Option<&Rc<Volume>>, leaving: Vec<(Seat, Done)>) {
+        for (seat, quiet) in leaving {
+            let member = volume.and_then(|volume| volume.members.at(seat));
+            match member.filter(|member| member.outstanding() > 0) {
+                Some(member) => {
+                    self.env().spawn(
+                        "drive leaves",
+                        when_quiet(self.inner.resources.clone(), Some(member), Some(quiet)),
+                    );
+                }
+                None => answer_control(&quiet, Ok(())),
+            }
+        }
     }
 
     /// Does something with a volume as one of its users, and answers.

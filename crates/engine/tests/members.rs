@@ -108,6 +108,39 @@ fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
     .expect("no stall");
 }
 
+/// Writes without redundancy may overlap, and the drive says which one is the last. While a drive was being filled to take its place, both went to
+/// both, and one was the last on the drive and the other one on its replacement: when that had taken the place, a host read what it had
+/// been told was written over.
+#[test]
+fn writes_that_overlap_end_alike_on_a_drive_and_its_replacement() {
+    let setup = Setup::new(Level::Raid0, 2);
+    let mut sim = setup.sim(3, 1);
+    let (home, at) = data(&setup, 0, 0);
+    let (old, new) = (drive(&sim, home), drive(&sim, 2));
+    let envs = envs(&sim, &setup);
+    let slow = old.clone();
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let source = open(&bench.env, setup.drives).await;
+        let began = Change::ReplacementBegan { slot: DriveIndex(home), left: RegionSet::EMPTY };
+        bench.tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))).await;
+        slow.stall_next(1, SECOND / 5);
+        let first = common::begin(bench.volume(), 0, 1);
+        bench.wait(SECOND / 1000).await;
+        let second = common::begin(bench.volume(), 0, 2);
+        bench.wait(SECOND).await;
+        assert_eq!((first.get(), second.get()), (Some(true), Some(true)));
+    })
+    .expect("no stall");
+    let holds = |drive: &world_sim::SimDrive| drive.peek(ByteOffset(at), ByteCount(512)).expect("readable");
+    assert!(
+        holds(&old) == holds(&new),
+        "{} on the drive, {} on its replacement",
+        holds(&old)[0],
+        holds(&new)[0]
+    );
+}
+
 /// Writes the whole volume while a drive is being filled; gives what it holds then.
 async fn fill(bench: &Bench, slot: u16, spare: u16) -> Vec<u8> {
     let source = open(&bench.env, spare).await;

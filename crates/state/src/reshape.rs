@@ -17,6 +17,8 @@
 //! - A window never reaches beyond what it saves: what follows it is untouched by it.
 //! - The cursor is recorded when what it passes is durable where it lies now. Hosts get at the window after that, so nothing that
 //!   a host writes there is written over when the window is written again.
+//! - A saved window that is in nobody's hands, as at a start or after a step that failed, is read where it is saved, and not written. When
+//!   it is closed again, nobody reads there any more: the next window is saved in the same place.
 //! - What is read from the record of a start is recorded again, on every drive, before anything is built upon it: what
 //!   one drive alone says may be gone at the next start.
 //!
@@ -246,8 +248,8 @@ pub struct Mover {
 }
 
 impl Mover {
-    /// Goes on where the record says. Nothing is closed yet, and hosts must not ask for what is saved before the first
-    /// [`Step::Open`].
+    /// Goes on where the record says, at a start, or after a step that failed. Nothing is closed yet. Hosts must not write what is saved before
+    /// the first [`Step::Open`]; until it is closed they may read it where it is saved.
     pub fn new(reshape: Reshape, recorded: Moved) -> Mover {
         Mover { reshape, recorded, window: None, phase: Phase::Confirming }
     }

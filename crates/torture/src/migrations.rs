@@ -35,9 +35,8 @@ pub struct Way {
     may_move: Cell<bool>,
     /// Whether it is being ordered.
     is_ordering: Cell<bool>,
-    /// Whether an operator has asked in this life that it be taken back: hosts are disconnected by that, and these hosts do not connect
-    /// again.
-    stops: Cell<bool>,
+    /// Whether an operator has stopped it: what has not moved is taken back, and the volume is served anew meanwhile.
+    is_taken_back: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
     changes: Cell<u64>,
 }
@@ -54,20 +53,15 @@ impl Way {
         self.may_move.set(other.may_move.get());
     }
 
+    /// Whether requests may fail, as the volume is served anew.
+    pub fn is_taken_back(&self) -> bool {
+        self.is_taken_back.get()
+    }
+
     /// A process is about to start: nobody waits for an answer any more.
     pub fn begins(&self) {
-        self.stops.set(false);
+        self.is_taken_back.set(false);
         self.order(false);
-    }
-
-    /// An operator asks that it be taken back.
-    pub(crate) fn stop(&self) {
-        self.stops.set(true);
-    }
-
-    /// See the field.
-    pub(crate) fn stops(&self) -> bool {
-        self.stops.get()
     }
 
     fn order(&self, is_ordering: bool) {
@@ -254,6 +248,29 @@ async fn order(host: &Host) -> Result<()> {
         Err(error) => scene.tell_of("operator", || format!("it is not: {error}")),
     }
     host.show().await.map(|_| ())
+}
+
+/// An operator stops the task that moves a volume. As long as nothing has moved all of it is taken back, and hosts are disconnected for a moment.
+///
+/// # Errors
+/// When that is refused.
+pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
+    let scene = &host.scene;
+    scene.way.is_taken_back.set(true);
+    let stopped = host.ask(Command::TaskStop { task }).await.map(drop);
+    let end = host.env.now() + operator::PATIENCE;
+    while stopped.is_ok() && host.env.now() < end {
+        let open = operator::tasks(host).await;
+        if !open.iter().any(|open| open.task == task && !open.state.is_over()) {
+            break;
+        }
+        host.env.sleep(Duration::from_millis(1)).await;
+    }
+    // Who has the volume that was served before is told so when it asks for something.
+    host.env.sleep(Duration::from_secs(1)).await;
+    scene.is_served_again();
+    scene.way.is_taken_back.set(false);
+    stopped
 }
 
 /// Waits until the volume is not on its way any more. `must`: nothing keeps it from coming to its layout.

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::faults::{self, OPERATORS};
 use crate::host::{Host, out_of};
 use crate::life::Plan;
+use crate::migrations;
 use crate::setup::{Place, ReadsSetup};
 use crate::tally::Deed;
 use controller::{
@@ -366,10 +367,7 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
     if open.is_empty() {
         return Ok(());
     }
-    let (task, kind) = {
-        let task = &open[rng.below(open.len() as u64) as usize];
-        (task.task, task.kind)
-    };
+    let TaskInfo { task, kind, .. } = open.swap_remove(rng.below(open.len() as u64) as usize);
     let command = match rng.below(6) {
         0..=1 => Command::TaskPause { task },
         2..=3 => Command::TaskResume { task },
@@ -380,11 +378,13 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
         }
     };
     let what = format!("{command:?}");
-    if kind == TaskKind::Reshape && matches!(command, Command::TaskStop { .. }) {
-        host.scene.way.stop();
-    }
-    match host.ask(command).await {
-        Ok(_) => {
+    let stops_move = kind == TaskKind::Reshape && matches!(command, Command::TaskStop { .. });
+    let answer = match stops_move {
+        true => migrations::stop(host, task).await,
+        false => host.ask(command).await.map(drop),
+    };
+    match answer {
+        Ok(()) => {
             host.scene.did(Deed::OperatorSteersTasks);
             host.scene.tell_of("operator", || format!("{what} is done"));
         }

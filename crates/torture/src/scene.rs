@@ -368,7 +368,12 @@ impl Scene {
         let bad = self.array.unreliable();
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
         let unaccepted = bad.minus(&self.forced.get());
-        !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty())
+        !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty()) || self.way.is_taken_back()
+    }
+
+    /// Requests that were begun until now may fail.
+    pub fn is_served_again(&self) {
+        self.ended_failing.update(|ended| ended + 1);
     }
 
     /// The controller says that redundancy agrees with the data.
@@ -544,8 +549,7 @@ impl Scene {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
         let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
-        let is_disconnected = self.way.stops() && error.kind == IoErrorKind::Gone;
-        if !self.may_fail() && !could_fail_meanwhile && !lost && !is_disconnected {
+        if !self.may_fail() && !could_fail_meanwhile && !lost {
             let faults = self.array.faults.borrow().describe();
             return Err(Error::new(
                 ErrorKind::NeedlessError,

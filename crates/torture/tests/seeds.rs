@@ -248,6 +248,11 @@ fn a_volume_that_goes_to_another_layout_loses_nothing() {
     // A stripe was moved in parts while a drive was missing, by the parity of what had lain there before.
     let options = Options { write_back: true, ..options };
     assert_fine(&run_all(1002..1003, &options, Times::Once, 1, |_, _| true));
+    // A drive was lost that RAID 0 cannot spare, while a window was saved: hosts waited for it for ever.
+    assert_fine(&run_all(2056..2057, &options, Times::Once, 1, |_, _| true));
+    // Writes that overlapped ended otherwise on a drive's replacement; a volume that waited for its drives was shown with one that it was to get.
+    assert_fine(&run_all(2128..2129, &options, Times::Once, 1, |_, _| true));
+    assert_fine(&run_all(2167..2168, &options, Times::Once, 1, |_, _| true));
 }
 
 /// Journals lie on log devices that come, go, fail and are missing. Among them are seeds that failed once: 8 and 13, where a volume that

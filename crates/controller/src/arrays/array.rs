@@ -1,6 +1,7 @@
 //! An array and its volumes, as the controller keeps them.
 
 use crate::arrays::failures::Failing;
+use crate::arrays::reshape::own_members;
 use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
 use crate::interface::{DriveState, VolumeState};
@@ -9,7 +10,8 @@ use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
-    Cause, FoundArray, IntentMap, Label, Member, MemberState, Readiness, Role, Runs, Uuid, readiness, slots,
+    Cause, FoundArray, FoundMember, IntentMap, Label, Member, MemberState, Readiness, Role, Runs, Uuid,
+    readiness, slots,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,16 +146,15 @@ impl Array {
         *self.label.borrow_mut() = found.label.clone();
         self.confirmed.set(found.label.confirmed);
         let drive = |index: Option<usize>| index.map(|index| drives[index].clone());
-        *self.places.borrow_mut() = found
-            .members
-            .iter()
-            .map(|member| SlotContent {
-                drive: drive(member.drive),
-                role: member.role.clone(),
-                reason: member.reason.clone(),
-                replacement: drive(member.replacement),
-            })
-            .collect();
+        // Nobody waits for a drive that was to come by a beginning that was cut off: the start takes that back.
+        let own = own_members(&found.label);
+        let content = |(slot, member): (usize, &FoundMember)| SlotContent {
+            drive: drive(member.drive),
+            role: if slot < own { member.role.clone() } else { Role::Current },
+            reason: member.reason.clone().filter(|_| slot < own),
+            replacement: drive(member.replacement),
+        };
+        *self.places.borrow_mut() = found.members.iter().enumerate().map(content).collect();
         self.apart.borrow_mut().clone_from(&found.apart);
         self.reasons.borrow_mut().clone_from(&found.reasons);
         Some(())

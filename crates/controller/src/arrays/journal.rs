@@ -224,6 +224,7 @@ impl Arrays {
     /// Finds out which volumes that are about to be attached get a place for their journal on the log in use.
     pub(crate) async fn find_log_places(&self, volumes: &[Rc<Volume>]) {
         for volume in volumes {
+            self.free_what_it_came_from(volume).await;
             let placed = match volume.label().journal {
                 Some(_) => self.place_on_log(volume).await,
                 None => LogPlaced::default(),

@@ -14,6 +14,7 @@
 //! others should look at it counts ([`Attention`]).
 
 pub(crate) mod array;
+mod arriving;
 pub(crate) mod bitmap_clearer;
 pub(crate) mod cache;
 mod data_log;

@@ -136,6 +136,24 @@ impl Arrays {
         .await;
     }
 
+    /// A start: where the volume's label says that it has a place, one of another volume of that name is that of the part that it was, when
+    /// it came to another layout and was killed before the devices said so. It is about to get its own again.
+    pub(super) async fn free_what_it_came_from(&self, volume: &Volume) {
+        let Some(on) = volume.label().journal.and_then(|journal| journal.log) else { return };
+        let (own, name, end) = (volume.uuid(), self.name_for_people(volume), on.start_bytes + on.len_bytes);
+        let is_left = |place: &LogPlace| {
+            let overlaps =
+                place.start_bytes < end && on.start_bytes < place.start_bytes.saturating_add(place.len_bytes);
+            overlaps && place.volume != own && place.name == name
+        };
+        let devices = self.all_log_devices().into_iter().filter_map(|drive| drive.log_label());
+        let places = devices.filter(|label| on.devices.contains(&label.device)).flat_map(|label| label.place);
+        let left: Vec<Uuid> = places.filter(is_left).map(|place| place.volume).collect();
+        for part in left {
+            self.free_on_log(part).await;
+        }
+    }
+
     /// Changes what the log devices say of the places on them, where they name a volume.
     async fn change_places(&self, volume: Uuid, change: impl Fn(&mut Vec<LogPlace>)) {
         let _turn = self.logs.turn.take(1).await;

@@ -11,12 +11,7 @@
 //! On the way, what has moved is in the label of every member before hosts get at it ([`engine::Mover`] has the order). Killed
 //! anywhere: a start goes on from there.
 //!
-//! An end:
-//! 1. What follows what was moved is filled with zeroes, up to the end of its region: redundancy of a region is trusted as a whole. All is,
-//!    while a drive is missing. Regions beyond are marked in the map, since what the drives hold there agrees with nothing. Killed here:
-//!    once more, and more is resynced than has to be.
-//! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on. Killed here: it is so.
-//! 3. The shards pass hosts on to it.
+//! How a volume comes to its layout in the end: `arriving`.
 //!
 //! While nothing has moved, all of it can be taken back: a label without the parts and without the new drives.
 
@@ -27,9 +22,7 @@ use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use engine::{
-    Change, CopyWay, Moved, RegionIndex, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step,
-};
+use engine::{CopyWay, Moved, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step};
 use env::mailbox;
 use ondisk::{Label, Role, Uuid, VolumeLabel};
 use std::rc::Rc;
@@ -40,9 +33,6 @@ pub(super) const MOVES: &str = "it is on its way to another layout";
 
 /// What of each drive is moved at a time at most: hosts wait for it.
 const MOST: ByteCount = ByteCount(8 << 20);
-
-/// What is filled at a time in the end: a stop and a pause wait for it.
-const FILLED: ByteCount = ByteCount(16 << 20);
 
 /// In how many windows a volume is moved at least, where its rows allow it: hosts are never to wait for all of it.
 const LEAST_WINDOWS: u64 = 32;
@@ -120,7 +110,7 @@ impl Array {
     }
 
     /// The parts of a volume on its way, by the new layout and where windows are saved.
-    fn parts_of(&self, volume: &Volume) -> Option<(Rc<Volume>, Rc<Volume>)> {
+    pub(super) fn parts_of(&self, volume: &Volume) -> Option<(Rc<Volume>, Rc<Volume>)> {
         let reshape = volume.label().reshape.filter(|reshape| reshape.begun)?;
         Some((self.volume(reshape.to)?, self.volume(reshape.save)?))
     }
@@ -153,18 +143,11 @@ pub(crate) fn reshape_between(
     Reshape::new(from, to, ByteCount(volume.label().capacity_bytes), save, most)
 }
 
-/// What has to be filled when all is moved: what follows it in the same region, whose redundancy is relied upon as a whole; all of the new
-/// room while a drive is missing, since nothing could be resynced then.
-fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> {
-    let (regions, all) = (engine::Regions::of(&to.geometry), to.geometry.stripes().0);
-    if !to.is_redundant() {
-        return all..all;
-    }
-    let moved = volume.label().capacity_bytes.div_ceil(to.geometry.stripe_bytes().0);
-    let is_whole = array.out().is_empty() && array.behind(to).is_empty();
-    let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
-    let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
-    moved..end
+/// How many members a label has without those that were to come by a beginning that was cut off.
+pub(crate) fn own_members(label: &Label) -> usize {
+    let begins = |of: &&VolumeLabel| of.reshape.as_ref().is_some_and(|at| !at.begun);
+    let members = label.volume.iter().find(begins).and_then(|of| of.members);
+    members.map_or(label.member.len(), usize::from)
 }
 
 /// The regions of a volume's parts.
@@ -195,7 +178,7 @@ fn taken_back(next: &mut Label, volume: Uuid) {
 }
 
 /// Regions mean nothing any more.
-fn forget_regions(next: &mut Label, gone: &RegionSet) {
+pub(super) fn forget_regions(next: &mut Label, gone: &RegionSet) {
     for member in &mut next.member {
         member.stale = runs(&set_of(&member.stale).minus(gone));
         if let Some(replacement) = &mut member.replacement {
@@ -386,8 +369,22 @@ impl Arrays {
         }
     }
 
+    /// A step has failed, and nobody goes on with its window for now.
+    ///
+    /// # Errors
+    /// When a shard is gone, or the volume is not served: a sentence.
+    pub(crate) async fn leave_window(
+        &self,
+        volume: &Volume,
+        is_saved: bool,
+    ) -> std::result::Result<(), String> {
+        let id = volume.id().ok_or_else(|| format!("'{}' is not served", volume.name()))?;
+        let leave = ReshapeOrder::Leave { is_saved };
+        self.tell_shards(|done| ShardMessage::Reshape(id, leave.clone(), done)).await
+    }
+
     /// Tells the first shard, and waits until it has dealt with it.
-    async fn tell_first(
+    pub(super) async fn tell_first(
         &self,
         message: impl Fn(engine::Done) -> ShardMessage,
     ) -> std::result::Result<(), String> {
@@ -417,105 +414,6 @@ impl Arrays {
         }
     }
 
-    /// All is moved, and what follows it is filled: see the order of things. The volume by the new layout; none if there is more to fill.
-    ///
-    /// # Errors
-    /// Why it has not ended: a sentence.
-    pub(crate) async fn end_reshape(
-        self: &Rc<Self>,
-        array: &Rc<Array>,
-        volume: &Rc<Volume>,
-    ) -> std::result::Result<Option<Rc<Volume>>, String> {
-        let _starting = array.starting.take(1).await;
-        let gone = || format!("'{}' is not served", volume.name());
-        let (id, (to, save)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
-        let to_id = to.id().ok_or_else(gone)?;
-        let (goal, filled, part) = (to_fill(array, volume, &to).end, to.filled(), to.uuid());
-        if filled < goal {
-            return Ok(None); // A drive went missing meanwhile.
-        }
-        let rest = {
-            let _turn = array.metadata.take(1).await;
-            self.record_end(array, (volume, &to, &save), filled).await?
-        };
-        self.pass_on_log(part, to.uuid()).await;
-        self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::End, done)).await?;
-        to.takes_over(volume);
-        volume.set_served(None);
-        to.hide(false);
-        self.withdraw_one(array, &save).await;
-        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
-            self.apply(to_id, &change).await?;
-        }
-        let _turn = array.metadata.take(1).await;
-        array.forget_regions(vec![volume.regions(), save.regions()]);
-        array.look_at_state(self.env.unix_time());
-        Ok(Some(to))
-    }
-
-    /// Fills some of what follows what was moved. How many bytes of how many are filled: the volume can come to its layout when all are.
-    ///
-    /// # Errors
-    /// Why it cannot be filled: a sentence.
-    pub(crate) async fn fill_some(
-        &self,
-        array: &Array,
-        volume: &Volume,
-    ) -> std::result::Result<(u64, u64), String> {
-        let gone = || format!("'{}' is not served", volume.name());
-        let (id, (to, _)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
-        let (goal, stripe) = (to_fill(array, volume, &to), to.geometry.stripe_bytes().0);
-        let start = to.filled().max(goal.start);
-        let end = (start + (FILLED.0 / stripe).max(1)).min(goal.end);
-        let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
-        if start < end {
-            self.tell_shards(order(ReshapeOrder::Widen(start..end))).await?;
-            self.tell_first(order(ReshapeOrder::Fill(start..end))).await?;
-        }
-        to.set_filled(end.max(start));
-        Ok(((end.max(start) - goal.start) * stripe, (goal.end - goal.start) * stripe))
-    }
-
-    /// Steps 1 and 2 of an end. Which regions nothing was ever written to. The caller has the metadata turn.
-    async fn record_end(
-        self: &Rc<Self>,
-        array: &Rc<Array>,
-        (volume, to, save): (&Volume, &Volume, &Volume),
-        filled: u64,
-    ) -> std::result::Result<RegionSet, String> {
-        let regions = engine::Regions::of(&to.geometry);
-        let first =
-            (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
-        let rest =
-            RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
-        let marks = to.array_regions(&rest);
-        for region in marks.iter() {
-            array.map.borrow_mut().mark(region.0);
-        }
-        array.unsynced.borrow_mut().extend(marks.iter().map(|region| region.0));
-        let cannot = || format!("that '{}' has come to its new layout cannot be recorded", volume.name());
-        if !self.heal_map(array, &array.in_use()).await.is_empty() {
-            return Err(cannot());
-        }
-        let mut next = array.label();
-        let gone = [volume.uuid(), save.uuid()];
-        let mut forgotten = volume.all_regions();
-        forgotten.insert_all(&save.all_regions());
-        next.volume.retain(|of| !gone.contains(&of.uuid));
-        forget_regions(&mut next, &forgotten);
-        if let Some(label) = next.volume_mut(to.uuid()) {
-            (label.uuid, label.name, label.part) = (volume.uuid(), volume.name(), None);
-            label.created_unix_s = volume.label().created_unix_s;
-            // Until the rest is resynced, what is written there beside a drive that goes out is in no record.
-            let journal = label.journal.iter_mut().filter(|_| !rest.is_empty());
-            journal.for_each(|journal| journal.tells_all = false);
-        }
-        match self.commit(array, next, Vec::new()).await {
-            true => Ok(rest),
-            false => Err(cannot()),
-        }
-    }
-
     /// Nothing has moved, and nothing is to be.
     ///
     /// # Errors
@@ -536,6 +434,10 @@ impl Arrays {
         let was_served = volume.is_served();
         // The shards serve it by both layouts until then, and by the old one alone afterwards.
         self.withdraw(array, volume).await;
+        // Killed before the label says so: a start gives them places again.
+        for part in array.together_with(volume).iter().skip(1) {
+            self.free_on_log(part.uuid()).await;
+        }
         let recorded = {
             let _turn = array.metadata.take(1).await;
             let mut next = array.label();

@@ -4,6 +4,7 @@ use crate::arrays::array::Array;
 use crate::arrays::drive_cache::drive_caches;
 use crate::arrays::extents;
 use crate::arrays::reads::InForce;
+use crate::arrays::reshape::own_members;
 use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
@@ -228,11 +229,7 @@ impl Commands {
         let (of_array, label) = (array.label(), volume.label());
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
         let mut drives = self.member_infos(array);
-        let reshape = crate::lifecycle::info_on_its_way(array, volume).map(Box::new);
-        if let (None, Some(members)) = (&reshape, label.members) {
-            // Drives that it was to get by a move that has not begun: the next start takes that back.
-            drives.truncate(members.into());
-        }
+        drives.truncate(own_members(&of_array));
         let out = array.out().union(&array.behind(volume));
         let left = volume.survives_more(&out).filter(|_| state.serves());
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
@@ -268,7 +265,7 @@ impl Commands {
             array_free_bytes: free_bytes(&of_array, &drives),
             may_lose,
             may_lose_at_most,
-            reshape,
+            reshape: crate::lifecycle::info_on_its_way(array, volume).map(Box::new),
             lost_bytes: lost.iter().map(|run| run[1] - run[0]).sum(),
             drives,
             resync: progress(array, volume).or_else(|| parts.iter().find_map(|part| progress(array, part))),

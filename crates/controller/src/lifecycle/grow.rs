@@ -25,8 +25,8 @@ const MOST_SAVED: u64 = 4 << 20;
 const SAMPLE: ByteCount = ByteCount(4 << 20);
 
 /// Levels that a volume can be moved from, and to.
-const FROM: [Level; 4] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6];
-const TO: [Level; 3] = [Level::Raid0, Level::Raid5, Level::Raid6];
+const FROM: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10];
+const TO: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -245,7 +245,10 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
     let drives = DriveCount(u16::try_from(drives).unwrap_or(u16::MAX));
     let mut shape = layout::Shape::new(level, drives);
     if level == of.level {
-        shape.parity = of.parity;
+        (shape.parity, shape.mirrors) = (of.parity, of.mirrors);
+        // As many copies as before.
+        let width = volume.geometry.drives().0 / of.spans.max(1);
+        shape.spans = (level == Level::Raid10).then(|| drives.0 / width.max(1));
     }
     shape.check().map_err(invalid)?;
     let geometry = shape.geometry(strip, room).map_err(invalid)?;

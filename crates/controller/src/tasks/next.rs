@@ -1,5 +1,6 @@
 //! What a task has to do next, as labels and volumes tell now.
 
+use super::reshape::has_saved_window;
 use super::steps::{Moved, StepPlan};
 use super::task::{About, Task};
 use crate::arrays::array::{Array, set_of};
@@ -133,7 +134,8 @@ fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
         // What begins is taken back by a stop of its task alone, which is known here then: it has come to its layout.
         () if !volume.is_on_its_way() || !is_this_way => Next::Done,
         () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
-        () if array.is_unsynced_on_its_way(&volume) => {
+        // Where a window is saved, what is in use changes by nothing when it is moved.
+        () if array.is_unsynced_on_its_way(&volume) && !has_saved_window(&volume) => {
             Next::Wait(format!("the resync of '{}' goes first", volume.name()))
         }
         () => Next::Reshape(array.clone(), volume),

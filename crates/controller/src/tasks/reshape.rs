@@ -1,6 +1,7 @@
 //! A volume moved to another layout, window by window ([`engine::Mover`] has the order).
 //!
 //! Between two windows the task looks whether it is to go on: wishes, a resync that has to come first, hosts beside which it goes slower.
+//! A window that is saved is moved before any of that: hosts that write there wait for it. When that cannot be done, they are told so.
 
 use super::run::SETTLE;
 use super::steps::StepEnd;
@@ -10,13 +11,17 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, TaskKind, TaskState};
 use crate::tasks::Tasks;
-use engine::{Mover, Step};
+use engine::{Moved, Mover, Step};
 use layout::Geometry;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// The longest that the task stands back after a window.
 const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// How often a window that is saved is tried in a row before hosts that write there are told that nobody goes on: what drives did not answer
+/// is done without them the next time.
+const MOST_TRIES: u32 = 3;
 
 impl Tasks {
     /// A volume that is on its way is moved on.
@@ -77,30 +82,26 @@ impl Tasks {
     async fn move_on(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
         let Some((reshape, moved)) = array.reshape_of(volume) else { return StepEnd::Interrupted };
         let total = reshape.bytes().0;
-        let mut mover = Mover::new(reshape, moved);
+        let (mut mover, mut tries) = (Mover::new(reshape, moved), 1);
         let (mut began, mut before, mut asked) = (self.env.now(), moved.to.0, requests(volume));
         while let Some(step) = mover.step() {
             let opened = matches!(step, Step::Open(_));
-            let is_copy = matches!(step, Step::Close(_) | Step::Save(_) | Step::Write { .. });
-            if let Err(why) = self.arrays.reshape_step(array, volume, step).await {
-                let is_away = !volume.is_served() || self.attention.is_closing();
-                if is_away {
-                    return StepEnd::Interrupted;
-                }
+            if let Err(why) = self.arrays.reshape_step(array, volume, step.clone()).await {
                 let recorded = mover.recorded();
-                if is_copy && recorded.saved.is_zero() {
-                    // Hosts do not wait for the next attempt, which begins with this step as well.
-                    let opened = self.arrays.reshape_step(array, volume, Step::Open(recorded.to)).await;
-                    return StepEnd::Failed(
-                        opened.err().map_or(why.clone(), |more| format!("{why}; {more}")),
-                    );
+                match () {
+                    () if !volume.is_served() || self.attention.is_closing() => return StepEnd::Interrupted,
+                    () if !recorded.saved.is_zero() && tries < MOST_TRIES && volume.lost().is_empty() => {
+                        (mover, tries) = (Mover::new(reshape, recorded), tries + 1);
+                        continue;
+                    }
+                    () => return self.leave_window(array, volume, (recorded, step), why).await,
                 }
-                return StepEnd::Failed(why);
             }
             mover.done();
             if !opened {
                 continue;
             }
+            tries = 1;
             let at = mover.recorded().to.0;
             let mut progress = task.progress();
             (progress.done_bytes, progress.total_bytes) = (at, total);
@@ -118,6 +119,46 @@ impl Tasks {
             }
         }
         self.fill_and_end(task, array, volume).await
+    }
+
+    /// A step has failed, and nobody goes on before the next attempt: hosts do not wait for that.
+    async fn leave_window(
+        &self,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        (recorded, step): (Moved, Step),
+        why: String,
+    ) -> StepEnd {
+        let left = match step {
+            // The next attempt begins with this step as well.
+            Step::Close(_) | Step::Save(_) | Step::Write { .. } if recorded.saved.is_zero() => {
+                self.arrays.reshape_step(array, volume, Step::Open(recorded.to)).await
+            }
+            // What the drives have of a record that failed, nobody knows: the window is whole by either, and stays as it is.
+            Step::Record(moved) => {
+                let is_saved = !recorded.saved.is_zero() || !moved.saved.is_zero();
+                self.arrays.leave_window(volume, is_saved).await
+            }
+            _ => self.arrays.leave_window(volume, !recorded.saved.is_zero()).await,
+        };
+        StepEnd::Failed(left.err().map_or(why.clone(), |more| format!("{why}; {more}")))
+    }
+
+    /// A window that is saved is moved, also by a task that stands still otherwise. Why it could not be: a sentence.
+    pub(super) async fn finish_window(&self, task: &Rc<Task>) -> Option<String> {
+        let about = task.about();
+        let array = about
+            .array
+            .and_then(|uuid| self.arrays.get(uuid))
+            .filter(|_| task.kind() == TaskKind::Reshape)?;
+        let volume = about.volume.and_then(|uuid| array.volume(uuid))?;
+        if !volume.is_served() || !has_saved_window(&volume) {
+            return None;
+        }
+        match self.reshape(task, &array, &volume).await {
+            StepEnd::Failed(why) => Some(why),
+            _ => None,
+        }
     }
 
     /// All is moved: fills what follows it, and has the volume come to its layout.
@@ -172,6 +213,11 @@ impl Tasks {
         let changed = || task.wish() != Wish::Run || self.attention.is_closing();
         crate::signals::wait_or(&self.env, &task.changed, changed, until).await;
     }
+}
+
+/// Whether a window of a volume is saved, and not moved yet.
+pub(super) fn has_saved_window(volume: &Volume) -> bool {
+    volume.label().reshape.is_some_and(|reshape| reshape.saved_bytes > 0)
 }
 
 /// How many requests hosts have made of a volume.

@@ -47,7 +47,9 @@ impl Tasks {
                 }
                 Wish::Stop => continue,
                 Wish::Pause => {
-                    task.stand(&self.env, TaskState::Paused, None);
+                    // Hosts wait for it, and nobody else goes on.
+                    let unfinished = self.finish_window(task).await;
+                    task.stand(&self.env, TaskState::Paused, unfinished);
                     let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
                     task.changed.wait_until(&self.env, changed).await;
                     continue;

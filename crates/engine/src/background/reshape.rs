@@ -31,7 +31,7 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
     let Some(moving) = volume.moving() else { return Err(IoError::new(IoErrorKind::Invalid)) };
     let env = volume.shard().env();
     match order {
-        ReshapeOrder::Begin(_) | ReshapeOrder::End => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
         ReshapeOrder::Reserve => {
             let stripe = moving.reshape.to().stripe_bytes().0;
             moving.reserve(volume, ByteCount(stripe * stripes_at_a_time(volume, stripe))).await;
@@ -51,6 +51,10 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
         ReshapeOrder::Open(below) => {
             volume.confine_to(moving.reshape.old_stripes(below)).await;
             moving.open(env, below);
+            Ok(())
+        }
+        ReshapeOrder::Leave { is_saved } => {
+            moving.leave(env, is_saved);
             Ok(())
         }
     }
@@ -102,25 +106,29 @@ async fn copy(volume: &Rc<Volume>, moving: &Moving, window: &Window, way: CopyWa
     let stripe = moving.reshape.to().stripe_bytes().0;
     let at_a_time = stripes_at_a_time(volume, stripe);
     let mut next = window.stripes.start;
+    let mut lost = Vec::new();
     while next < window.stripes.end {
         let end = (next + at_a_time).min(window.stripes.end);
         let whole = ByteRange::from_to(ByteOffset(next * stripe), ByteOffset(end * stripe));
-        copy_stripes(volume, window, (from, way == CopyWay::MoveSaved), (to, way == CopyWay::Save), whole)
-            .await?;
+        let (from, to) = ((from, way == CopyWay::MoveSaved), (to, way == CopyWay::Save));
+        lost.extend(copy_stripes(volume, window, from, to, whole).await?);
         next = end;
     }
+    // Whoever reads them where they are now is told so as well. The writes called them written: they are listed after those, and before
+    // anything is recorded that relies on it.
+    to.carry_lost(&lost).await?;
     to.make_durable().await
 }
 
 /// Copies whole stripes of a window. What lies behind the volume's last byte is zeroes. `saved`: a side's bytes are counted from the
-/// window's beginning on.
+/// window's beginning on. What is lost of it, where it was written.
 async fn copy_stripes(
     volume: &Rc<Volume>,
     window: &Window,
     (from, from_saved): (&Rc<Volume>, bool),
     (to, to_saved): (&Rc<Volume>, bool),
     whole: ByteRange,
-) -> Result<(), IoError> {
+) -> Result<Vec<ByteRange>, IoError> {
     let place = |range: ByteRange, is_saved: bool| match is_saved {
         true => ByteRange::new(ByteOffset(range.start.0 - window.bytes.start.0), range.len),
         false => range,
@@ -137,14 +145,12 @@ async fn copy_stripes(
     let data = volume.put_together(parts).filter(|data| data.len() == whole.len);
     let data = data.ok_or(IoError::new(IoErrorKind::TimedOut))?;
     to.lay_entered(place(whole, to_saved), data.freeze()).await?;
-    // Whoever reads them by the new layout is told so as well. The write called them written: they are listed after it, and before
-    // anything is recorded that relies on it.
     let distance = place(bytes, from_saved).start;
-    for lost in found.lost {
+    let written = |lost: ByteRange| {
         let at = bytes.start + ByteCount(lost.start.0 - distance.0);
-        to.carry_lost(place(ByteRange::new(at, lost.len), to_saved)).await?;
-    }
-    Ok(())
+        place(ByteRange::new(at, lost.len), to_saved)
+    };
+    Ok(found.lost.into_iter().map(written).collect())
 }
 
 /// What was read, in parts, and what of it is lost.

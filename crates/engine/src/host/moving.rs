@@ -5,7 +5,9 @@
 //! - The cursor and what is closed change by the steps of a reshape alone, each on all shards before the next one begins
 //!   ([`state::Mover`] has their order).
 //! - A request is counted from before it is sent to a side until it has ended. Whoever closes a window waits for those that touch
-//!   it. So no request is at a side that the bytes have left.
+//!   it, and for those that read an earlier one where it was saved. So no request is at a side that the bytes have left.
+//! - What is closed and saved, and is in nobody's hands, is read where it is saved. Nobody writes there: what is saved has no journal. When nobody
+//!   goes on with a window, hosts do not wait for it either: reads are served from where it is whole, writes get an error.
 //! - A request that reaches over the cursor, or into what is closed, is served in parts one after the other, as one over
 //!   several stripes may be.
 //! - A host keeps the volume that it was given. When that has come to its new layout, and that layout's volume goes on to yet another one,
@@ -21,6 +23,24 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
+/// What becomes of requests to what is closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shut {
+    /// They wait: it is being moved.
+    Moves,
+    /// It was found saved at a start, and is moved soon. It is read there; who writes waits.
+    Found,
+    /// Nobody goes on with it for now. It is read by the old layout, or where it is saved; who writes is told so.
+    Left { is_saved: bool },
+}
+
+/// What a request does to the bytes that it is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Reads,
+    Changes,
+}
+
 /// What a shard knows of a volume's way to another layout.
 pub(crate) struct Moving {
     pub(crate) reshape: Reshape,
@@ -29,8 +49,9 @@ pub(crate) struct Moving {
     pub(crate) save: Rc<Volume>,
     below: Cell<ByteOffset>,
     closed: Cell<ByteRange>,
-    /// Requests of hosts that are at either side, by number.
-    under_way: RefCell<BTreeMap<u64, ByteRange>>,
+    shut: Cell<Shut>,
+    /// Requests of hosts that are at any side, by number, and whether they read what is saved.
+    under_way: RefCell<BTreeMap<u64, (ByteRange, bool)>>,
     requests: Cell<u64>,
     /// Memory for what is copied, on the shard that copies.
     reserved: RefCell<Option<Taken>>,
@@ -46,6 +67,8 @@ struct Part<'a> {
     number: u64,
     range: ByteRange,
     side: Rc<Volume>,
+    /// Where the range is on that side.
+    place: ByteRange,
 }
 
 impl Part<'_> {
@@ -98,6 +121,7 @@ pub(crate) async fn begin_reshape(
         save: save.clone(),
         below: Cell::new(moved.to),
         closed: Cell::new(ByteRange::from_to(moved.to, end)),
+        shut: Cell::new(Shut::Found),
         under_way: RefCell::default(),
         requests: Cell::new(0),
         reserved: RefCell::default(),
@@ -147,9 +171,11 @@ impl Moving {
 
     /// Has hosts wait that ask for a window. Done when no request to it is under way.
     pub(crate) async fn close(&self, env: &Env, window: &Window) {
+        self.shut.set(Shut::Moves);
         self.closed.set(window.bytes);
-        let is_quiet = || !self.under_way.borrow().values().any(|range| range.overlaps(window.bytes));
-        self.changed.wait_until(env, is_quiet).await;
+        // What is saved next lies over what was saved before.
+        let is_at = |(range, is_saved): &(ByteRange, bool)| *is_saved || range.overlaps(window.bytes);
+        self.changed.wait_until(env, || !self.under_way.borrow().values().any(is_at)).await;
     }
 
     fn is_all_moved(&self) -> bool {
@@ -164,37 +190,61 @@ impl Moving {
         self.changed.notify(env);
     }
 
+    /// Nobody goes on with what is closed for now: hosts do not wait for it. `is_saved`: it is read where it is saved, or else by the old layout.
+    pub(crate) fn leave(&self, env: &Env, is_saved: bool) {
+        self.shut.set(Shut::Left { is_saved });
+        self.reserved.take();
+        self.changed.notify(env);
+    }
+
     /// The volume goes away: nobody waits any more for what is closed.
     pub(crate) fn give_up(&self, env: &Env) {
         self.reserved.take();
         self.changed.notify(env);
     }
 
+    /// Whether a request that begins at a byte may begin now.
+    fn is_open(&self, at: ByteOffset, access: Access) -> bool {
+        let closed = self.closed.get();
+        let is_closed = (closed.start..closed.end()).contains(&at);
+        !is_closed || access == Access::Reads && self.shut.get() != Shut::Moves
+    }
+
     /// The first part of a request that one side serves, as soon as it may.
     ///
     /// # Errors
-    /// When the volume goes away before that.
-    async fn enter<'a>(&'a self, old: &Rc<Volume>, range: ByteRange) -> Result<Part<'a>, IoError> {
+    /// When the volume goes away before that, or nobody goes on with what is closed.
+    async fn enter<'a>(
+        &'a self,
+        old: &Rc<Volume>,
+        range: ByteRange,
+        access: Access,
+    ) -> Result<Part<'a>, IoError> {
         let env = old.shard().env();
-        let is_open = || {
-            let closed = self.closed.get();
-            !(closed.start..closed.end()).contains(&range.start)
-        };
-        self.changed.wait_until(env, || is_open() || old.closing.get()).await;
+        let is_open = || self.is_open(range.start, access);
+        let is_left = || old.closing.get() || matches!(self.shut.get(), Shut::Left { .. });
+        self.changed.wait_until(env, || is_open() || is_left()).await;
         if !is_open() {
             return Err(IoError::new(IoErrorKind::Gone));
         }
         let (below, closed) = (self.below.get(), self.closed.get());
+        let is_saved = self.shut.get() != Shut::Left { is_saved: false };
         let (end, side) = match () {
             () if range.start < below => (below, &self.to),
             () if range.start < closed.start => (closed.start, old),
+            () if range.start < closed.end() && is_saved => (closed.end(), &self.save),
             () => (range.end(), old),
         };
         let range = ByteRange::from_to(range.start, end.min(range.end()));
+        let is_saved = Rc::ptr_eq(side, &self.save);
+        let place = match is_saved {
+            true => ByteRange::new(ByteOffset(range.start.0 - closed.start.0), range.len),
+            false => range,
+        };
         let number = self.requests.get();
         self.requests.set(number + 1);
-        self.under_way.borrow_mut().insert(number, range);
-        Ok(Part { moving: self, env: env.clone(), number, range, side: side.clone() })
+        self.under_way.borrow_mut().insert(number, (range, is_saved));
+        Ok(Part { moving: self, env: env.clone(), number, range, side: side.clone(), place })
     }
 }
 
@@ -213,7 +263,7 @@ pub(super) async fn read(
     let (mut left, mut behind, mut result) = (range, Some(buf), Ok(()));
     let mut parts = Vec::new();
     while let Some(mut buf) = behind.take() {
-        let part = match moving.enter(old, left).await {
+        let part = match moving.enter(old, left, Access::Reads).await {
             Ok(part) => part,
             Err(error) => {
                 result = result.and(Err(error));
@@ -225,8 +275,8 @@ pub(super) async fn read(
         behind = (!left.is_empty()).then(|| buf.split_off(part.range.len));
         let (read, back) = match part.side.enter() {
             Ok(_user) => match part.onward() {
-                None => part.side.read_entered(part.range, buf).await,
-                Some(onward) => Box::pin(read(&part.side, onward, part.range, buf)).await,
+                None => part.side.read_entered(part.place, buf).await,
+                Some(onward) => Box::pin(read(&part.side, onward, part.place, buf)).await,
             },
             Err(error) => (Err(error), Some(buf)),
         };
@@ -250,12 +300,12 @@ pub(super) async fn write(
 ) -> Result<(), IoError> {
     let mut left = range;
     while !left.is_empty() {
-        let part = moving.enter(old, left).await?;
+        let part = moving.enter(old, left, Access::Changes).await?;
         let _user = part.side.enter()?;
         let data = data.cut(part.range.start - range.start, part.range.len);
         match part.onward() {
-            None => part.side.write_entered(part.range, data, durability).await?,
-            Some(onward) => Box::pin(write(&part.side, onward, part.range, data, durability)).await?,
+            None => part.side.write_entered(part.place, data, durability).await?,
+            Some(onward) => Box::pin(write(&part.side, onward, part.place, data, durability)).await?,
         }
         left = rest(left, part.range);
     }
@@ -266,11 +316,11 @@ pub(super) async fn write(
 pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) -> Result<(), IoError> {
     let mut left = range;
     while !left.is_empty() {
-        let part = moving.enter(old, left).await?;
+        let part = moving.enter(old, left, Access::Changes).await?;
         let _user = part.side.enter()?;
         match part.onward() {
-            None => part.side.trim_entered(part.range).await?,
-            Some(onward) => Box::pin(trim(&part.side, onward, part.range)).await?,
+            None => part.side.trim_entered(part.place).await?,
+            Some(onward) => Box::pin(trim(&part.side, onward, part.place)).await?,
         }
         left = rest(left, part.range);
     }
@@ -299,10 +349,10 @@ pub(super) async fn status(
     if range.is_empty() {
         return Ok(Vec::new());
     }
-    let part = moving.enter(old, range).await?;
+    let part = moving.enter(old, range, Access::Reads).await?;
     let _user = part.side.enter()?;
     match part.onward() {
-        None => part.side.status_entered(part.range).await,
-        Some(onward) => Box::pin(status(&part.side, onward, part.range)).await,
+        None => part.side.status_entered(part.place).await,
+        Some(onward) => Box::pin(status(&part.side, onward, part.place)).await,
     }
 }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | read | nothing; the columns, shared, where bytes have to be computed |
 //! | write that the cache answers | nothing; its destage holds what another write would |
-//! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it |
+//! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it; exclusively while a drive is being filled to take another one's place, as each of two that overlap goes to both |
 //! | any other write, trim | the columns, exclusively, and its region's mark |
 
 use crate::cache::{Cache, lock_to_write, put, put_part, write_stripe};
@@ -13,7 +13,7 @@ use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
 use crate::stripe::{DriveOp, DriveOps, begin_write};
 use ::cache::RequestTag;
-use env::locks::Mode;
+use env::locks::{Guard, Mode};
 use env::{Durability, IoError, IoErrorKind, Member, Slice, Work};
 use plan::Request;
 use std::rc::Rc;
@@ -57,10 +57,23 @@ pub(super) async fn write(
     match (aligned == within, volume.uses_lines()) {
         (true, true) => write_stripe(volume, stripe, within, data, durability, of).await,
         (true, false) => {
-            let _held = volume.lock(stripe, Mode::Shared, within).await;
+            let _held = lock_to_put(volume, stripe, within).await;
             put_part(volume, stripe, within, data.into(), durability).await
         }
         (false, _) => Box::pin(write_unaligned(volume, stripe, within, aligned, data, durability, of)).await,
+    }
+}
+
+/// Holds what a write without redundancy must hold.
+async fn lock_to_put(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Guard {
+    loop {
+        let is_single = || volume.state().being_replaced().is_empty();
+        let mode = if is_single() { Mode::Shared } else { Mode::Exclusive };
+        let held = volume.lock(stripe, mode, within).await;
+        // A drive may be filled since.
+        if mode == Mode::Exclusive || is_single() {
+            return held;
+        }
     }
 }
 

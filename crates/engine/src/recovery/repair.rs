@@ -23,6 +23,7 @@ use env::{Durability, IoError, IoErrorKind, Member, Slice};
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use plan::Request;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
@@ -386,21 +387,49 @@ impl Recovery {
         absent >= parity
     }
 
-    /// What is to lie here is lost where it comes from: the places of these bytes hold zeroes, and are listed as lost. The caller is alone
-    /// with their stripes.
+    /// What is to lie here is lost where it comes from: the places of these bytes hold zeroes, and are listed as lost, all at once: each
+    /// report is a write of labels, and hosts wait for the window. The caller is alone with their stripes.
     ///
     /// # Errors
     /// When it cannot be listed: then zeroes would pass for what is lost.
-    pub(crate) async fn carry_lost(self: &Rc<Self>, bytes: ByteRange) -> Result<(), IoError> {
+    pub(crate) async fn carry_lost(self: &Rc<Self>, lost: &[ByteRange]) -> Result<(), IoError> {
         let sector = self.spec.sector.bytes();
-        let mut at = bytes.start;
-        while at < bytes.end() {
-            let (stripe, within) = self.geometry().stripe_of(at);
-            let (index, within) = self.geometry().strip_of(within);
-            let home = self.geometry().data_cell(stripe, index, CopyIndex(0));
-            self.list_lost(home.drive, ByteRange::new(home.offset + within, sector)).await?;
-            at += sector;
+        let mut places: BTreeMap<DriveIndex, Vec<ByteRange>> = BTreeMap::new();
+        for bytes in lost {
+            let mut at = bytes.start;
+            while at < bytes.end() {
+                let (stripe, within) = self.geometry().stripe_of(at);
+                let (index, within) = self.geometry().strip_of(within);
+                let home = self.geometry().data_cell(stripe, index, CopyIndex(0));
+                let place = ByteRange::new(home.offset + within, sector);
+                if !self.state().is_punctured(home.drive, place) {
+                    places.entry(home.drive).or_default().push(place);
+                }
+                at += sector;
+            }
         }
+        let report = |(drive, ranges): (DriveIndex, Vec<ByteRange>)| {
+            let this = self.clone();
+            let report = async move { this.list_all_lost(drive, ranges).await };
+            self.shard.env().spawn("lost blocks are carried along", report)
+        };
+        let reports: Vec<_> = places.into_iter().map(report).collect();
+        let mut listed = Ok(());
+        for report in reports {
+            listed = listed.and(report.await);
+        }
+        listed
+    }
+
+    async fn list_all_lost(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        ranges: Vec<ByteRange>,
+    ) -> Result<(), IoError> {
+        let count = ranges.len() as u64;
+        let kind = ReportKind::PuncturedBlocks { drive, ranges, punctured: true };
+        self.shard.report(self.spec.id, kind).await?;
+        self.count(|counters| counters.lost_blocks += count);
         Ok(())
     }
 
@@ -409,10 +438,7 @@ impl Recovery {
         if self.state().is_punctured(drive, sector) {
             return Ok(());
         }
-        let kind = ReportKind::PuncturedBlocks { drive, ranges: vec![sector], punctured: true };
-        self.shard.report(self.spec.id, kind).await?;
-        self.count(|counters| counters.lost_blocks += 1);
-        Ok(())
+        self.list_all_lost(drive, vec![sector]).await
     }
 
     /// Fills a place that its drive could not read with zeroes, on that drive and on what takes its place: redundancy

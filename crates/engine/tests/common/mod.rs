@@ -251,6 +251,17 @@ pub fn begin(volume: &Rc<Volume>, at: u64, byte: u8) -> Rc<Cell<Option<bool>>> {
     ended
 }
 
+/// Reads a sector in the background. Whether that has ended, and its first byte, if it could be read.
+pub fn begin_read(volume: &Rc<Volume>, at: u64) -> Rc<Cell<Option<Option<u8>>>> {
+    let (told, volume) = (Rc::new(Cell::new(None)), volume.clone());
+    let ended = told.clone();
+    volume.shard().env().clone().spawn("read", async move {
+        let result = read(&volume, at, 512).await;
+        told.set(Some(result.ok().map(|bytes| bytes[0])));
+    });
+    ended
+}
+
 /// Bytes that tell where they belong.
 pub fn pattern(seed: u64, len: u64) -> Vec<u8> {
     (0..len).map(|i| ((i / 97) ^ (i >> 9) ^ seed) as u8).collect()

@@ -1,7 +1,9 @@
 //! Volumes that go to another layout while hosts use them: killed, without power, without drives that fail on the way.
 
 mod hosts_wait;
+mod laid;
 mod logs;
+mod lost;
 
 use crate::common::{Bench, VOLUME, drive, open, read, slots, write};
 use engine::{
@@ -331,7 +333,7 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
         mover.done();
     }
     // Hosts that are here go on, and are passed on.
-    bench.tell(|done| order(ReshapeOrder::End, done)).await;
+    bench.tell(|done| ShardMessage::EndReshape(VOLUME, Vec::new(), done)).await;
     assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
     bench.wait(Duration::from_millis(2)).await;
     stop.set(true);
@@ -442,7 +444,7 @@ fn without(sim: &mut Sim, scene: &Scene, oracle: &Oracle, lost: DriveSet) {
 }
 
 /// From what to what: a drive more and two, another level, another strip.
-const WAYS: [(Layout, Layout); 10] = [
+const WAYS: [(Layout, Layout); 14] = [
     ((Level::Raid5, 3, 1), (Level::Raid5, 4, 1)),
     ((Level::Raid5, 4, 1), (Level::Raid5, 6, 1)),
     ((Level::Raid6, 4, 1), (Level::Raid6, 5, 1)),
@@ -453,6 +455,10 @@ const WAYS: [(Layout, Layout); 10] = [
     ((Level::Raid5, 3, 1), (Level::Raid5, 3, 4)),
     ((Level::Raid5, 3, 4), (Level::Raid5, 3, 1)),
     ((Level::Raid6, 5, 2), (Level::Raid6, 6, 1)),
+    ((Level::Raid1, 2, 1), (Level::Raid10, 4, 1)),
+    ((Level::Raid10, 4, 1), (Level::Raid5, 4, 1)),
+    ((Level::Raid10, 4, 1), (Level::Raid10, 6, 2)),
+    ((Level::Raid0, 2, 1), (Level::Raid10, 4, 1)),
 ];
 
 fn scene((from, to): (Layout, Layout), seed: u64) -> Scene {
@@ -478,9 +484,9 @@ fn hosts_do_not_notice_that_a_volume_goes_to_another_layout() {
 #[test]
 fn kills_and_power_cuts_on_the_way_lose_nothing() {
     let mut on_the_way = 0;
-    for (nth, seed) in (0..60).enumerate() {
+    for (nth, seed) in (0..84).enumerate() {
         on_the_way +=
-            move_all(Scene { crashes: true, ..scene(WAYS[nth % WAYS.len()], 100 + seed + seed / 10) });
+            move_all(Scene { crashes: true, ..scene(WAYS[nth % WAYS.len()], 100 + seed + seed / 14) });
     }
 
     assert!(on_the_way > 30, "lives end on the way: {on_the_way}");

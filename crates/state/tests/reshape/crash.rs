@@ -48,9 +48,10 @@ impl State {
             generation,
             mover: Mover::new(setup.reshape(), moved),
             doing: Doing::Nothing,
-            door: Door { below: block_of(moved.to), closed: (0, setup.blocks) },
+            door: Door::start(moved),
             in_flight: None,
             fails: 0,
+            failing_steps: 0,
             crashes: self.crashes - 1,
             ..self.clone()
         }

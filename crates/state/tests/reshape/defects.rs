@@ -37,6 +37,12 @@ pub(super) enum Defect {
     /// What is above the cursor is written by the new layout.
     RoutedByNew,
 
+    // When a step fails.
+    /// What is saved is opened, and served by the old layout.
+    SavedOpened,
+    /// What is saved is read by the old layout.
+    LeftReadByOld,
+
     // After a crash.
     /// What was found is not recorded again.
     Unconfirmed,
@@ -44,7 +50,7 @@ pub(super) enum Defect {
     SaveNotRead,
 }
 
-pub(super) const DEFECTS: [Defect; 15] = [
+pub(super) const DEFECTS: [Defect; 17] = [
     Defect::NotClosed,
     Defect::InFlightIgnored,
     Defect::DirtyIgnored,
@@ -58,6 +64,8 @@ pub(super) const DEFECTS: [Defect; 15] = [
     Defect::FewLabels,
     Defect::RoutedByOld,
     Defect::RoutedByNew,
+    Defect::SavedOpened,
+    Defect::LeftReadByOld,
     Defect::Unconfirmed,
     Defect::SaveNotRead,
 ];

@@ -10,10 +10,12 @@
 //! - The writes of a step go to the drives in every order, and so do the copies of a label. Drives are flushed one after the other.
 //! - A crash is a kill or a power cut. With it any drives are lost, up to what the lower of both levels survives. Drives fail between
 //!   any two steps, too. They do not come back.
+//! - A step fails halfway, and is begun again from what is recorded; hosts do not wait meanwhile.
 //! - Hosts write blocks; a write of a host is whole and durable at once, or has not happened, as the journal sees to that. Or it is answered by
 //!   a cache that outlives a kill.
 //!
-//! Read at every crash: what hosts were answered must be there, without whatever drives are lost.
+//! Read at every crash: what hosts were answered must be there, without whatever drives are lost. Read at any other time: what hosts need not
+//! wait for is what they were answered last.
 
 mod crash;
 mod defects;
@@ -50,8 +52,9 @@ struct Setup {
     puts: Vec<(usize, u8)>,
     /// Their writes are answered by a cache.
     cached: bool,
-    /// So many drives fail while the machine runs; so many crashes.
+    /// So many drives fail while the machine runs; so many steps fail; so many crashes.
     fails: u8,
+    failing_steps: u8,
     crashes: u8,
     defect: Defect,
 }
@@ -99,6 +102,31 @@ struct Door {
     below: usize,
     /// Blocks that hosts wait for: from, to.
     closed: (usize, usize),
+    /// Where these may be read nevertheless.
+    read: Shut,
+    /// Nothing is written before something is opened.
+    is_start: bool,
+}
+
+/// Where what is closed is read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Shut {
+    Nowhere,
+    WhereSaved,
+    ByOld,
+}
+
+impl Door {
+    /// Everything is open; blocks below this are served by the new layout.
+    fn open(below: usize) -> Door {
+        Door { below, closed: (0, 0), read: Shut::Nowhere, is_start: false }
+    }
+
+    /// What a start opens.
+    fn start(moved: Moved) -> Door {
+        let closed = (block_of(moved.to), block_of(moved.to + moved.saved));
+        Door { below: closed.0, closed, read: Shut::WhereSaved, is_start: true }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -120,6 +148,7 @@ struct State {
     /// What a power cut may leave, by bit.
     sure: [u16; BLOCKS],
     fails: u8,
+    failing_steps: u8,
     crashes: u8,
 }
 
@@ -147,13 +176,14 @@ fn start(setup: &Setup) -> State {
         generation: 1,
         mover: Mover::new(setup.reshape(), Moved::default()),
         doing: Doing::Nothing,
-        door: Door { below: 0, closed: (0, BLOCKS) },
+        door: Door::start(Moved::default()),
         put: 0,
         in_flight: None,
         dirty: None,
         truth,
         sure,
         fails: setup.fails,
+        failing_steps: setup.failing_steps,
         crashes: setup.crashes,
     }
 }

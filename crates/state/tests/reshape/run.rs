@@ -2,9 +2,9 @@
 
 use super::defects::Defect;
 use super::drives::{Cell, Column, bits, lay};
-use super::{BLOCK, Doing, MEMBER, ROWS, Setup, State, Write, block_of};
+use super::{BLOCK, Doing, Door, MEMBER, ROWS, Setup, Shut, State, Write, block_of};
 use layout::Geometry;
-use state::{Moved, Step, Window};
+use state::{Moved, Mover, Step, Window};
 use units::ByteOffset;
 
 /// What happens.
@@ -22,6 +22,8 @@ pub(super) enum Event {
     Absorb,
     Destage,
     Fails(usize),
+    /// The mover's step fails.
+    StepFails,
 }
 
 /// Whether a block is among these.
@@ -51,6 +53,7 @@ impl State {
             events.push(Event::End);
         } else if let Some((block, _)) = setup.puts.get(self.put)
             && !is_in(self.door.closed, *block)
+            && !self.door.is_start
         {
             let may_absorb = setup.cached && *block >= self.door.below && self.dirty.is_none();
             events.push(if may_absorb { Event::Absorb } else { Event::Begin });
@@ -64,6 +67,9 @@ impl State {
         }
         if self.fails > 0 && self.failed.count_ones() < setup.tolerance() {
             events.extend(bits(setup.all() & !self.failed).map(Event::Fails));
+        }
+        if self.failing_steps > 0 && self.doing != Doing::Nothing {
+            events.push(Event::StepFails);
         }
         events
     }
@@ -80,6 +86,7 @@ impl State {
     pub(super) fn take(&mut self, setup: &Setup, event: Event) -> Result<(), String> {
         match event {
             Event::Mover => return self.go_on(setup),
+            Event::StepFails => return self.give_up(setup),
             Event::Write(nth) => {
                 let Doing::Writing(left, _) = &mut self.doing else { return Ok(()) };
                 let (drive, row, value) = left.remove(nth);
@@ -122,6 +129,53 @@ impl State {
         }
     }
 
+    /// A step fails halfway: what it did of it stays. Hosts do not wait until it is begun again, from what is recorded.
+    fn give_up(&mut self, setup: &Setup) -> Result<(), String> {
+        let (recorded, step) = (self.mover.recorded(), self.mover.step());
+        let is_saved = !recorded.saved.is_zero();
+        let opens = setup.defect == Defect::SavedOpened;
+        self.door = match step {
+            Some(Step::Close(_) | Step::Save(_) | Step::Write { .. }) if !is_saved || opens => {
+                Door::open(block_of(recorded.to))
+            }
+            Some(Step::Record(moved)) if !is_saved && moved.saved.is_zero() => {
+                Door { read: Shut::ByOld, ..self.door }
+            }
+            _ if setup.defect == Defect::LeftReadByOld => Door { read: Shut::ByOld, ..self.door },
+            _ => Door { read: Shut::WhereSaved, ..self.door },
+        };
+        self.failing_steps -= 1;
+        self.doing = Doing::Nothing;
+        self.mover = Mover::new(setup.reshape(), recorded);
+        Ok(())
+    }
+
+    /// What hosts may read now is what they were answered last.
+    ///
+    /// # Errors
+    /// What is not.
+    pub(super) fn look_now(&self, setup: &Setup) -> Result<(), String> {
+        let save = save_of(setup);
+        let closed = self.door.closed;
+        for block in (0..setup.blocks).filter(|block| self.dirty.is_none_or(|(at, _)| at != *block)) {
+            let value = match self.door.read {
+                _ if block < self.door.below => read(&setup.to, 0, block, &self.cells, self.failed),
+                Shut::Nowhere if is_in(closed, block) => continue,
+                Shut::WhereSaved if is_in(closed, block) => {
+                    read(&save, MEMBER, block - closed.0, &self.cells, self.failed)
+                }
+                _ => read(&setup.from, 0, block, &self.cells, self.failed),
+            };
+            if value != Some(self.truth[block]) {
+                return Err(format!(
+                    "a host reads block {block} as {value:?}, and {} was written",
+                    self.truth[block]
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn end_if_done(&mut self) {
         let is_done = match &self.doing {
             Doing::Writing(left, flushes) => left.is_empty() && *flushes == 0,
@@ -148,14 +202,12 @@ impl State {
         match self.mover.step() {
             None => {}
             Some(Step::Close(window)) => {
-                self.door.closed = match setup.defect {
-                    Defect::NotClosed => (0, 0),
-                    _ => blocks_of(&window),
-                };
+                let closed = if setup.defect == Defect::NotClosed { (0, 0) } else { blocks_of(&window) };
+                self.door = Door { closed, read: Shut::Nowhere, ..self.door };
                 self.doing = Doing::Closing;
             }
             Some(Step::Open(at)) => {
-                self.door = super::Door { below: block_of(at), closed: (0, 0) };
+                self.door = Door::open(block_of(at));
                 self.end_step();
             }
             Some(Step::Record(moved)) => {

@@ -21,6 +21,7 @@ fn setup(from: Geometry, to: Geometry, blocks: usize, puts: &[(usize, u8)]) -> S
         puts: puts.to_vec(),
         cached: false,
         fails: 0,
+        failing_steps: 0,
         crashes: 1,
         defect: Defect::None,
     }
@@ -33,7 +34,7 @@ fn a_drive_more() -> Setup {
 
 /// Stories in which every rule matters.
 fn stories() -> Vec<Setup> {
-    use Level::{Raid0, Raid1, Raid5, Raid6};
+    use Level::{Raid0, Raid1, Raid5, Raid6, Raid10};
     let more = a_drive_more();
     vec![
         more.clone(),
@@ -41,12 +42,19 @@ fn stories() -> Vec<Setup> {
         Setup { puts: vec![], crashes: 2, blocks: 4, ..more.clone() },
         Setup { puts: vec![(4, 12)], fails: 1, blocks: 5, ..more.clone() },
         Setup { save: 2, most: 2, puts: vec![], blocks: 12, ..more.clone() },
+        // A step fails, and nobody goes on for a while.
+        Setup { failing_steps: 1, crashes: 0, ..more.clone() },
+        Setup { failing_steps: 1, puts: vec![], blocks: 4, ..more.clone() },
+        Setup { failing_steps: 2, ..setup(layout(Raid0, 2, 1), layout(Raid0, 3, 1), 4, &[(1, 12)]) },
         // As much data as before in the same rows: everything is saved.
         setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[(2, 12)]),
         Setup { crashes: 2, ..setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[]) },
         setup(layout(Raid0, 2, 1), layout(Raid5, 3, 1), 5, &[(1, 12), (4, 13)]),
         setup(layout(Raid1, 2, 1), layout(Raid5, 3, 1), 5, &[(2, 12)]),
         setup(layout(Raid0, 2, 1), layout(Raid0, 3, 1), 9, &[(1, 12), (8, 13)]),
+        setup(layout(Raid1, 2, 1), layout(Raid10, 4, 1), 5, &[(2, 12)]),
+        setup(layout(Raid10, 4, 1), layout(Raid5, 4, 1), 5, &[(2, 12)]),
+        setup(layout(Raid0, 2, 1), layout(Raid10, 4, 1), 5, &[(1, 12)]),
         // Two drives may be lost.
         setup(layout(Raid6, 4, 1), layout(Raid6, 5, 1), 5, &[]),
         // Another strip, longer and shorter.

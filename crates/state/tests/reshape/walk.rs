@@ -87,6 +87,7 @@ pub(super) fn explore(setup: &Setup) -> Result<usize, String> {
     walk.add(start(setup), 0, || "start".to_owned());
     let mut ends = 0;
     while let Some((state, hash)) = walk.open.pop_front() {
+        state.look_now(setup).map_err(|wrong| walk.story(setup, hash, &wrong))?;
         if state.crashes > 0 {
             let left = state.crashes(setup).map_err(|wrong| walk.story(setup, hash, &wrong))?;
             for (label, state) in left {

@@ -8,8 +8,8 @@ use units::{ByteCount, DriveCount, StripSize};
 use world_sim::{DriveOptions, Rng, Unwritten};
 
 /// Levels that a volume can go from, and to.
-const FROM: [Level; 4] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6];
-const TO: [Level; 3] = [Level::Raid0, Level::Raid5, Level::Raid6];
+const FROM: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10];
+const TO: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
 
 /// How many drives one migration adds at most.
 const MOST_ADDED: u16 = 2;
@@ -69,9 +69,12 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
     if !is_there || options.lie != Lie::None {
         return None;
     }
+    // Seeds were kept that draw from these levels alone.
+    let has_mirrors = options.levels.is_empty() || options.levels.contains(&Level::Raid10);
     let (mut at, mut ways) = (first.geometry, Vec::new());
     for nth in 0..rng.between(1, 2) {
-        let all = ways_from(&at);
+        let mut all = ways_from(&at);
+        all.retain(|to| to.level() != Level::Raid10 || has_mirrors);
         if all.is_empty() {
             break;
         }

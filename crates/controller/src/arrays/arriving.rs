@@ -1,0 +1,151 @@
+//! The end of a volume's way to another layout: what follows what was moved is filled, and the part by the new layout becomes the volume.
+//!
+//! # The order of things
+//! 1. What follows what was moved is filled with zeroes, up to the end of its region: redundancy of a region is trusted as a whole. All is,
+//!    while a drive is missing. Regions beyond are marked in the map, since what the drives hold there agrees with nothing. Killed here:
+//!    once more, and more is resynced than has to be.
+//! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on. Killed here: it is so.
+//! 3. The shards pass hosts on to it.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::reshape::forget_regions;
+use crate::arrays::shards::answers;
+use crate::arrays::volume::Volume;
+use engine::{Change, RegionIndex, RegionSet, ReshapeOrder, ShardMessage};
+use std::rc::Rc;
+use units::ByteCount;
+
+/// What is filled at a time in the end: a stop and a pause wait for it.
+const FILLED: ByteCount = ByteCount(16 << 20);
+
+/// What has to be filled when all is moved: what follows it in the same region, whose redundancy is relied upon as a whole; all of the new
+/// room while a drive is missing, since nothing could be resynced then.
+fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> {
+    let (regions, all) = (engine::Regions::of(&to.geometry), to.geometry.stripes().0);
+    if !to.is_redundant() {
+        return all..all;
+    }
+    let moved = volume.label().capacity_bytes.div_ceil(to.geometry.stripe_bytes().0);
+    let is_whole = array.out().is_empty() && array.behind(to).is_empty();
+    let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
+    let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
+    moved..end
+}
+
+impl Arrays {
+    /// All is moved, and what follows it is filled: see the order of things. The volume by the new layout; none if there is more to fill.
+    ///
+    /// # Errors
+    /// Why it has not ended: a sentence.
+    pub(crate) async fn end_reshape(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> std::result::Result<Option<Rc<Volume>>, String> {
+        let _starting = array.starting.take(1).await;
+        let gone = || format!("'{}' is not served", volume.name());
+        let (id, (to, save)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
+        let to_id = to.id().ok_or_else(gone)?;
+        let (goal, filled, part) = (to_fill(array, volume, &to).end, to.filled(), to.uuid());
+        if filled < goal {
+            return Ok(None); // A drive went missing meanwhile.
+        }
+        let rest = {
+            let _turn = array.metadata.take(1).await;
+            self.record_end(array, (volume, &to, &save), filled).await?
+        };
+        self.pass_on_log(part, to.uuid()).await;
+        self.tell_end(array, (volume, &to), id).await?;
+        to.takes_over(volume);
+        volume.set_served(None);
+        to.hide(false);
+        self.withdraw_one(array, &save).await;
+        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
+            self.apply(to_id, &change).await?;
+        }
+        let _turn = array.metadata.take(1).await;
+        array.forget_regions(vec![volume.regions(), save.regions()]);
+        array.look_at_state(self.env.unix_time());
+        Ok(Some(to))
+    }
+
+    /// Tells the shards that a volume has come to its layout. What a drive was asked by the old one, and has not returned, may still land there:
+    /// over what lies there by the new one.
+    async fn tell_end(
+        self: &Rc<Self>,
+        array: &Array,
+        (volume, to): (&Volume, &Volume),
+        id: engine::VolumeId,
+    ) -> std::result::Result<(), String> {
+        let (draining, asked) = self.drain_seats(array);
+        draining.note(array, volume);
+        draining.note(array, to);
+        let told = self.send_shards(|done| ShardMessage::EndReshape(id, asked.clone(), done));
+        drop(asked);
+        answers(told).await
+    }
+
+    /// Fills some of what follows what was moved. How many bytes of how many are filled: the volume can come to its layout when all are.
+    ///
+    /// # Errors
+    /// Why it cannot be filled: a sentence.
+    pub(crate) async fn fill_some(
+        &self,
+        array: &Array,
+        volume: &Volume,
+    ) -> std::result::Result<(u64, u64), String> {
+        let gone = || format!("'{}' is not served", volume.name());
+        let (id, (to, _)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
+        let (goal, stripe) = (to_fill(array, volume, &to), to.geometry.stripe_bytes().0);
+        let start = to.filled().max(goal.start);
+        let end = (start + (FILLED.0 / stripe).max(1)).min(goal.end);
+        let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
+        if start < end {
+            self.tell_shards(order(ReshapeOrder::Widen(start..end))).await?;
+            self.tell_first(order(ReshapeOrder::Fill(start..end))).await?;
+        }
+        to.set_filled(end.max(start));
+        Ok(((end.max(start) - goal.start) * stripe, (goal.end - goal.start) * stripe))
+    }
+
+    /// Steps 1 and 2 of an end. Which regions nothing was ever written to. The caller has the metadata turn.
+    async fn record_end(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        (volume, to, save): (&Volume, &Volume, &Volume),
+        filled: u64,
+    ) -> std::result::Result<RegionSet, String> {
+        let regions = engine::Regions::of(&to.geometry);
+        let first =
+            (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
+        let rest =
+            RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
+        let marks = to.array_regions(&rest);
+        for region in marks.iter() {
+            array.map.borrow_mut().mark(region.0);
+        }
+        array.unsynced.borrow_mut().extend(marks.iter().map(|region| region.0));
+        let cannot = || format!("that '{}' has come to its new layout cannot be recorded", volume.name());
+        if !self.heal_map(array, &array.in_use()).await.is_empty() {
+            return Err(cannot());
+        }
+        let mut next = array.label();
+        let gone = [volume.uuid(), save.uuid()];
+        let mut forgotten = volume.all_regions();
+        forgotten.insert_all(&save.all_regions());
+        next.volume.retain(|of| !gone.contains(&of.uuid));
+        forget_regions(&mut next, &forgotten);
+        if let Some(label) = next.volume_mut(to.uuid()) {
+            (label.uuid, label.name, label.part) = (volume.uuid(), volume.name(), None);
+            label.created_unix_s = volume.label().created_unix_s;
+            // Until the rest is resynced, what is written there beside a drive that goes out is in no record.
+            let journal = label.journal.iter_mut().filter(|_| !rest.is_empty());
+            journal.for_each(|journal| journal.tells_all = false);
+        }
+        match self.commit(array, next, Vec::new()).await {
+            true => Ok(rest),
+            false => Err(cannot()),
+        }
+    }
+}

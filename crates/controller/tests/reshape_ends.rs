@@ -1,0 +1,266 @@
+//! Volumes that have come to another layout: what is left of the one that they had.
+
+use crate::common::events::{End, end};
+use crate::common::{Bench, MIB};
+use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared, task};
+use controller::{Command, ErrorKind, Reply, SetTask, TaskState, VolumeState};
+
+/// Lets time pass until it is so.
+fn until(bench: &mut Bench, what: &str, is_so: impl Fn(&controller::VolumeInfo) -> bool) {
+    for _ in 0..300 {
+        if is_so(&bench.show("data")) {
+            return;
+        }
+        bench.wait(1);
+    }
+    panic!("{what}: {:?}", bench.show("data"));
+}
+
+/// A drive went out that had not returned what it was asked by the old layout. When the volume had come to the new one, nobody waited for that any
+/// more: the drive was taken in again, and a write from before could land on what lies there by now.
+#[test]
+fn a_drive_that_owes_a_write_of_the_old_layout_is_not_taken_in_again() {
+    let way = WAYS[0];
+    let mut bench = prepared(way, 1, 12 * MIB);
+    let bytes = bench.show("data").capacity_bytes;
+    bench.ask(Command::VolumeReshape(order(way))).unwrap();
+    let drive = bench.sim.drive("b").unwrap();
+    drive.hold();
+    let strips = bytes / STRIP;
+    let written =
+        [strips - 2, strips - 1].map(|strip| bench.begin_write("data", strip * STRIP, byte(strip), STRIP));
+    until(&mut bench, "it arrives", |shown| shown.reshape.is_none());
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    for one in written {
+        bench.sim.finish(&one).unwrap().expect("written without the drive");
+    }
+    let online = Command::DriveOnline { drive: "b".into() };
+    let why = bench.refused(ErrorKind::WrongState, online.clone());
+    assert!(why.contains("outstanding"), "{why}");
+    drive.release();
+    bench.wait(5);
+    bench.ask(online).unwrap();
+    until(&mut bench, "it is whole", |shown| shown.state == VolumeState::Optimal);
+    expect_content(&mut bench, bytes);
+}
+
+/// A volume that stands still halfway, and where its cursor is.
+fn halfway(way: Way, log: &[&str]) -> (Bench, u64, u64, u64) {
+    let mut bench = prepared(way, 2, 48 * MIB);
+    if !log.is_empty() {
+        bench.add_drives(log, 24 * MIB);
+        let drives = log.iter().map(ToString::to_string).collect();
+        bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).unwrap();
+        bench.settle("data");
+    }
+    let bytes = bench.show("data").capacity_bytes;
+    bench.ask(Command::VolumeReshape(order(way))).unwrap();
+    let id = task(&mut bench).task;
+    let limit_bytes_per_s = Some(8 * MIB);
+    bench.ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s })).unwrap();
+    bench.wait(4);
+    bench.ask(Command::TaskPause { task: id }).unwrap();
+    bench.wait(5);
+    let moved = bench.show("data").reshape.expect("it stands still").moved_bytes;
+    assert!(moved > STRIP && moved < bytes - STRIP, "{moved} of {bytes}");
+    (bench, bytes, moved, id)
+}
+
+/// Records of both layouts are on a log that is gone for good: one order gives up both, or the part by the new layout would wait for it for ever.
+#[test]
+fn what_a_log_has_of_both_layouts_is_given_up_by_one_order() {
+    let (mut bench, bytes, _, id) = halfway(WAYS[0], &["x", "y"]);
+    for strip in [0, bytes / STRIP - 1] {
+        bench.write("data", strip * STRIP, byte(strip), STRIP);
+    }
+    end(&mut bench, End::Killed);
+    ["x", "y"].iter().for_each(|name| bench.sim.drive(name).unwrap().vanish());
+    bench.boot(&[]);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, VolumeState::Offline);
+    assert!(shown.reasons.iter().any(|why| why.contains("softroc log discard data --yes")), "{shown:?}");
+    bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+    if bench.show("data").state == VolumeState::Offline {
+        let start =
+            Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+        bench.ask(start).expect("it is started");
+    }
+    bench.ask(Command::TaskResume { task: id }).unwrap();
+    arrive(&mut bench);
+    expect_content(&mut bench, bytes);
+    // What comes back has nothing to say.
+    bench.write("data", 0, 200, STRIP);
+    bench.shut_down();
+    ["x", "y"].iter().for_each(|name| bench.sim.drive(name).unwrap().come_back());
+    bench.restart(&[]);
+    bench.expect("data", 0, 200, STRIP);
+}
+
+/// A write lies on both sides of the cursor, and a drive goes out below it: each layout knows what the drive missed, and both say so before the host
+/// has its answer.
+#[test]
+fn a_write_over_the_cursor_without_a_drive_is_known_to_both_layouts() {
+    let (mut bench, bytes, moved, id) = halfway(WAYS[0], &[]);
+    bench.sim.drive("b").unwrap().vanish();
+    bench.write("data", moved - 2 * STRIP, 200, 4 * STRIP);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    end(&mut bench, End::Killed);
+    bench.boot(&[]);
+    bench.expect("data", moved - 2 * STRIP, 200, 4 * STRIP);
+    bench.sim.drive("b").unwrap().come_back();
+    bench.restart(&[]);
+    bench.ask(Command::TaskResume { task: id }).unwrap();
+    until(&mut bench, "it arrives", |shown| shown.reshape.is_none());
+    if bench.show("data").state == VolumeState::Degraded {
+        // What vanished comes back by itself, unless that was undone by the restart.
+        bench.wait(60);
+        let _ = bench.ask(Command::DriveOnline { drive: "b".into() });
+    }
+    until(&mut bench, "it is whole", |shown| shown.state == VolumeState::Optimal);
+    bench.settle("data");
+    bench.ask(Command::DriveOffline { drive: "c".into() }).unwrap();
+    for strip in 0..bytes / STRIP {
+        let is_written = (moved - 2 * STRIP..moved + 2 * STRIP).contains(&(strip * STRIP));
+        bench.expect("data", strip * STRIP, if is_written { 200 } else { byte(strip) }, STRIP);
+    }
+}
+
+/// When the rest of the new room is resynced, the journal tells all there is to know: a crash and a missing drive need no word of an operator.
+#[test]
+fn after_the_end_a_crash_without_a_drive_is_nobodys_question() {
+    let way = WAYS[0];
+    let mut bench = prepared(way, 2, 12 * MIB);
+    let bytes = bench.show("data").capacity_bytes;
+    bench.ask(Command::VolumeReshape(order(way))).unwrap();
+    arrive(&mut bench);
+    for strip in [0, 7] {
+        bench.write("data", strip * STRIP, byte(strip), STRIP);
+    }
+    end(&mut bench, End::Killed);
+    bench.sim.drive("b").unwrap().fail_now();
+    bench.boot(&[]);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, VolumeState::Degraded, "{:?}", shown.reasons);
+    expect_content(&mut bench, bytes);
+}
+
+/// A sector cannot be read while the drive is away that may have it: the task says so and fails, hosts go on, and when one of them has written
+/// the sector, the volume is moved by itself.
+#[test]
+fn a_lost_sector_and_a_drive_that_is_away_stop_the_way_and_no_host() {
+    let way = WAYS[0];
+    let mut bench = prepared(way, 1, 12 * MIB);
+    let shown = bench.show("data");
+    let at = units::ByteOffset(shown.data_start_bytes + 40 * STRIP);
+    bench.sim.drive("a").unwrap().make_unreadable(units::ByteRange::new(at, units::ByteCount(4096)));
+    bench.ask(Command::VolumeReshape(order(way))).unwrap();
+    bench.sim.drive("b").unwrap().vanish();
+    for _ in 0..60 {
+        bench.wait(1);
+        if task(&mut bench).state == TaskState::Failed {
+            break;
+        }
+    }
+    let failed = task(&mut bench);
+    assert_eq!(failed.state, TaskState::Failed, "{:?}", failed.reason);
+    assert!(bench.show("data").reshape.is_some());
+    assert_eq!(bench.show("data").lost_bytes, 0, "the drive that is away may have it");
+    let strips = shown.capacity_bytes / STRIP;
+    let unreadable: Vec<u64> =
+        (0..strips).filter(|strip| bench.try_read("data", strip * STRIP, STRIP).is_err()).collect();
+    assert!(!unreadable.is_empty() && unreadable.iter().all(|strip| strip / 2 == 40), "{unreadable:?}");
+    for strip in unreadable {
+        bench.write("data", strip * STRIP, byte(strip), STRIP);
+    }
+    until(&mut bench, "it arrives", |shown| shown.reshape.is_none());
+    expect_content(&mut bench, shown.capacity_bytes);
+}
+
+/// The power went while a beginning was being recorded, and the drive that was to come was missing at the next start: the volume was shown with a drive
+/// that it does not have, as long as it waited.
+#[test]
+fn a_drive_that_a_volume_was_about_to_get_is_not_shown_as_its_own() {
+    let mut waited = 0;
+    for steps in (0..1200).step_by(20) {
+        let mut bench = prepared(WAYS[0], 1, MIB);
+        let _ordered = bench.begin_ask(Command::VolumeReshape(order(WAYS[0])));
+        for _ in 0..steps {
+            bench.sim.step();
+        }
+        end(&mut bench, End::PowerCut);
+        for name in ["a", "d"] {
+            bench.sim.drive(name).unwrap().vanish();
+        }
+        bench.boot(&[]);
+        let shown = bench.show("data");
+        waited += usize::from(shown.reshape.is_none());
+        if shown.reshape.is_none() {
+            assert_eq!(shown.drives.len(), 3, "{steps} events: {:?}", shown.reasons);
+        }
+    }
+    assert!(waited > 5 && waited < 60, "{waited}");
+}
+
+/// A volume of three drives whose records lie on a log.
+fn logged() -> Bench {
+    let mut bench = prepared(WAYS[0], 1, MIB + (128 << 10));
+    bench.add_drives(&["x", "y"], 24 * MIB);
+    let drives = vec!["x".to_owned(), "y".to_owned()];
+    bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).unwrap();
+    bench.settle("data");
+    bench
+}
+
+/// Whose places there are on the log.
+fn places(bench: &mut Bench) -> Vec<String> {
+    let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+    logs.into_iter().flat_map(|log| log.places).map(|place| place.volume).collect()
+}
+
+/// The part by the new layout has a place on the log of its own. When the move was taken back, that was nobody's, and was never free again.
+#[test]
+fn a_move_that_is_taken_back_leaves_nothing_on_the_log() {
+    let mut bench = logged();
+    assert_eq!(places(&mut bench), ["data"]);
+    bench.ask(Command::VolumeReshape(order(WAYS[0]))).unwrap();
+    let id = task(&mut bench).task;
+    bench.ask(Command::TaskStop { task: id }).unwrap();
+    until(&mut bench, "it is taken back", |shown| shown.reshape.is_none());
+    bench.settle("data");
+    assert_eq!((places(&mut bench), bench.show("data").drives.len()), (vec!["data".to_owned()], 3));
+}
+
+/// The same when a crash came between the label that names one volume again and those of the log's devices.
+#[test]
+fn an_end_that_is_interrupted_leaves_nothing_on_the_log() {
+    let begun = || {
+        let mut bench = logged();
+        let bytes = bench.show("data").capacity_bytes;
+        let ordered = bench.begin_ask(Command::VolumeReshape(order(WAYS[0])));
+        (bench, bytes, ordered)
+    };
+    let has_come = |bench: &Bench| {
+        let volume = bench.shards[0].volume_named("data");
+        volume.is_some_and(|volume| volume.spec().geometry.drives().0 == 4)
+    };
+    let (mut bench, _, _ordered) = begun();
+    let mut events = 0u64;
+    while !has_come(&bench) {
+        bench.sim.step();
+        events += 1;
+    }
+    let mut ended = 0;
+    for before in (0..120).step_by(3) {
+        let (mut bench, bytes, _ordered) = begun();
+        for _ in 0..events - before {
+            bench.sim.step();
+        }
+        end(&mut bench, End::Killed);
+        bench.boot(&[]);
+        ended += usize::from(bench.show("data").reshape.is_none());
+        arrive(&mut bench);
+        assert_eq!(places(&mut bench), ["data"], "{before} events before the end");
+        expect_content(&mut bench, bytes);
+    }
+    assert!(ended > 2, "some are interrupted in between: {ended}");
+}

@@ -1,0 +1,98 @@
+//! Volumes on their way to another layout that cannot go on: what hosts get of the window that is being moved.
+
+use crate::common::Bench;
+use crate::common::events::{End, end};
+use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared};
+use controller::{Command, Reply, TaskKind, VolumeState};
+use env::{Buf, Durability};
+use std::cell::Cell;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// Drives with room for a few windows.
+const ROOM: u64 = (1 << 20) + (128 << 10);
+
+/// A host reads and writes every strip of the volume, what the strip holds already. How many requests have not ended, and how many failed.
+fn ask_for_all(bench: &mut Bench, bytes: u64) -> Rc<Cell<(u64, u64)>> {
+    let left = Rc::new(Cell::new((0, 0)));
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    for (strip, writes) in (0..bytes / STRIP).flat_map(|strip| [(strip, false), (strip, true)]) {
+        let (volume, told) = (volume.clone(), left.clone());
+        left.set((left.get().0 + 1, 0));
+        volume.shard().env().clone().spawn("host", async move {
+            let range = ByteRange::new(ByteOffset(strip * STRIP), ByteCount(STRIP));
+            let ended = if writes {
+                let data = Buf::copy_of(&[byte(strip); STRIP as usize]).freeze();
+                volume.write(range, data, Durability::Cached).await
+            } else {
+                let (read, buf) = volume.read(range, Buf::unpooled(range.len)).await;
+                let is_right = |buf: &Buf| buf.bytes().iter().all(|found| *found == byte(strip));
+                assert!(read.is_err() || buf.as_ref().is_some_and(is_right), "strip {strip}");
+                read
+            };
+            let (waiting, failed) = told.get();
+            told.set((waiting - 1, failed + u64::from(ended.is_err())));
+        });
+    }
+    left
+}
+
+/// Lets a volume begin to move, and so many events happen.
+fn begun(way: Way, steps: u64) -> (Bench, u64) {
+    let mut bench = prepared(way, 1, ROOM);
+    let bytes = bench.show("data").capacity_bytes;
+    let _ordered = bench.begin_ask(Command::VolumeReshape(order(way)));
+    for _ in 0..steps {
+        bench.sim.step();
+    }
+    (bench, bytes)
+}
+
+/// A drive went out that a RAID 0 cannot spare, while a window was saved and closed: nobody went on with it, and hosts waited for it for ever. They
+/// get what hosts of a volume get that has lost a drive.
+#[test]
+fn hosts_of_a_volume_that_is_lost_on_its_way_do_not_wait_for_it() {
+    let mut failed = 0;
+    for steps in (600..3000).step_by(75) {
+        let (mut bench, bytes) = begun(WAYS[3], steps);
+        bench.sim.drive("b").unwrap().fail_now();
+        let hosts = ask_for_all(&mut bench, bytes);
+        bench.wait(300);
+        let (waiting, errors) = hosts.get();
+        assert_eq!(waiting, 0, "{steps} events: {waiting} requests wait, {errors} failed");
+        failed += u64::from(errors > 0);
+    }
+    assert!(failed > 5, "it is on its way then: {failed}");
+}
+
+/// A window that a start found saved was closed until the task was resumed: a task that is paused moves it, and then stands still.
+#[test]
+fn a_paused_task_moves_the_window_that_a_start_found_saved() {
+    let mut paused = 0;
+    for steps in (600..3000).step_by(75) {
+        let (mut bench, bytes) = begun(WAYS[1], steps);
+        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
+        let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
+        let Some(task) = tasks.iter().find(moves).map(|task| task.task) else { continue };
+        // The window lasts until that is stored.
+        bench.sim.drive("a").unwrap().hold();
+        if bench.ask(Command::TaskPause { task }).is_err() {
+            continue;
+        }
+        bench.wait(4);
+        end(&mut bench, End::Killed);
+        bench.sim.drive("a").unwrap().release();
+        bench.boot(&["a", "b", "c", "d", "e"]);
+        let hosts = ask_for_all(&mut bench, bytes);
+        bench.wait(60);
+        assert_eq!(hosts.get(), (0, 0), "{steps} events");
+        if bench.show("data").reshape.is_some() {
+            paused += 1;
+            bench.ask(Command::TaskResume { task }).unwrap();
+        }
+        arrive(&mut bench);
+        expect_content(&mut bench, bytes);
+        assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    }
+    assert!(paused > 5, "it is on its way then: {paused}");
+}

@@ -1,0 +1,36 @@
+//! What is laid: whole stripes in which nothing is anybody's yet.
+
+use crate::common::{drive, slots};
+use crate::reshape::{MEMBER, Scene, TO, WAYS, order, scene};
+use engine::{Change, Moved, ReshapeOrder, ShardMessage};
+use units::{ByteOffset, DriveCount, DriveSet};
+
+/// A whole stripe was laid in parts, each as long as a record may be, while a drive was missing: the first of them went by the parity of whatever had
+/// lain there before, and left it wrong.
+#[test]
+fn a_stripe_is_laid_as_one_whatever_lay_there() {
+    let scene = Scene { is_full: true, ..scene(WAYS[9], 31) };
+    let sim = &mut scene.sim();
+    let drives: Vec<_> = (0..scene.drives()).map(|slot| drive(sim, slot)).collect();
+    for (nth, drive) in drives.iter().enumerate() {
+        let noise: Vec<u8> = (0..MEMBER.0).map(|at| (at as usize * 7 + nth * 31 + 1) as u8).collect();
+        drive.poke(ByteOffset::ZERO, &noise);
+    }
+    let (envs, stripes) = (scene.envs(sim), scene.reshape().to().stripes().0);
+    sim.run(async move {
+        let bench = scene.start(envs, Moved::default(), false).await;
+        let left = DriveSet::first(DriveCount(scene.drives())).minus(&slots(&[1]));
+        let change = Change::InService(left);
+        bench.tell(|done| ShardMessage::Apply(TO, change.clone(), None, Some(done))).await;
+        bench.tell(|done| order(ReshapeOrder::Widen(0..stripes), done)).await;
+        let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
+        assert!(bench.senders[0].send(order(ReshapeOrder::Fill(0..stripes), done)).is_ok());
+        answers.receive().await.expect("an answer").expect("it is filled");
+    })
+    .expect("no stall");
+    // Of data that are zeroes all redundancy is.
+    for (slot, drive) in drives.iter().enumerate().filter(|(slot, _)| *slot != 1) {
+        let found = drive.peek(ByteOffset::ZERO, MEMBER).expect("readable");
+        assert_eq!(found.iter().position(|byte| *byte != 0), None, "drive {slot}");
+    }
+}
