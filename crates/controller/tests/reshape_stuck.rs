@@ -1,7 +1,8 @@
 //! Volumes on their way to another layout that cannot go on: what hosts get of the window that is being moved.
 
-use crate::common::Bench;
+use crate::common::events::at_every_event;
 use crate::common::events::{End, end};
+use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared};
 use controller::{Command, Reply, TaskKind, VolumeState};
 use env::{Buf, Durability};
@@ -95,4 +96,31 @@ fn a_paused_task_moves_the_window_that_a_start_found_saved() {
         assert_eq!(bench.show("data").state, VolumeState::Optimal);
     }
     assert!(paused > 5, "it is on its way then: {paused}");
+}
+
+/// A drive was missing when a window was saved, the process ended, and the drive was back at the next start. That it lacks what was saved stood in
+/// marks alone, which the start threw away, as what is saved was whole: on the drives that were there. What the drive had there from before was
+/// taken for what is saved.
+#[test]
+fn a_drive_that_was_away_when_a_window_was_saved_is_not_read_there() {
+    let way = WAYS[0];
+    let prepare = || prepared(way, 1, 3 * MIB);
+    let scene = |bench: &mut Bench| {
+        bench.try_ask(Command::VolumeReshape(order(way))).ok()?.ok()?;
+        bench.sim.drive("b").unwrap().vanish();
+        let until = bench.sim.now() + std::time::Duration::from_millis(400);
+        bench.sim.run_until(until).ok()
+    };
+    let bytes = prepare().show("data").capacity_bytes;
+    at_every_event(3, End::Killed, prepare, scene, |bench, _, event| {
+        bench.sim.drive("b").unwrap().come_back();
+        bench.boot(&["a", "b", "c", "d", "e"]);
+        for strip in 0..bytes / STRIP {
+            let read = bench.try_read("data", strip * STRIP, STRIP).expect("it is served");
+            let is_so = read.iter().all(|is| *is == byte(strip));
+            assert!(is_so, "event {event}: strip {strip} holds {} ...", read[0]);
+        }
+        arrive(bench);
+        expect_content(bench, bytes);
+    });
 }

@@ -2,7 +2,7 @@
 
 use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReshapeOrder};
 use crate::background::{Tasks, reshape};
-use crate::host::{Exchange, Job, Then, Volume, begin_reshape, end_reshape};
+use crate::host::{Exchange, Job, Then, Volume, begin_reshape, end_reshape, show_reshaped};
 use crate::members::when_quiet;
 use crate::messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
@@ -353,7 +353,16 @@ impl Shard {
             Err(why) => return answer_control(&done, Err(why)),
         };
         self.env().spawn("begin a reshape", async move {
-            answer_control(&done, begin_reshape(&volume, &place, &to, &save).await);
+            let begun = begin_reshape(&volume, &place, &to, &save);
+            // A window that was found saved is closed already: who copies it has its memory before hosts can wait for it.
+            let copies = volume.shard().index().0 == 0 && !place.moved.saved.is_zero();
+            if begun.is_ok() && copies && reshape(&volume, ReshapeOrder::Reserve).await.is_err() {
+                return answer_control(&done, Err(format!("'{}' is not on its way", volume.name())));
+            }
+            if begun.is_ok() {
+                show_reshaped(&volume).await;
+            }
+            answer_control(&done, begun);
         });
     }
 

@@ -47,23 +47,25 @@ impl Arrays {
         let gone = || format!("'{}' is not served", volume.name());
         let (id, (to, save)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
         let to_id = to.id().ok_or_else(gone)?;
-        let (goal, filled, part) = (to_fill(array, volume, &to).end, to.filled(), to.uuid());
-        if filled < goal {
-            return Ok(None); // A drive went missing meanwhile.
-        }
+        let (filled, part) = (to.filled(), to.uuid());
         let rest = {
             let _turn = array.metadata.take(1).await;
+            if filled < to_fill(array, volume, &to).end {
+                return Ok(None); // A drive went missing meanwhile.
+            }
             self.record_end(array, (volume, &to, &save), filled).await?
         };
         self.pass_on_log(part, to.uuid()).await;
         self.tell_end(array, (volume, &to), id).await?;
         to.takes_over(volume);
         volume.set_served(None);
+        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
+            if let Err(why) = self.apply(to_id, &change).await {
+                tracing::error!("what is to be resynced of '{}' did not reach every shard: {why}", to.name());
+            }
+        }
         to.hide(false);
         self.withdraw_one(array, &save).await;
-        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
-            self.apply(to_id, &change).await?;
-        }
         let _turn = array.metadata.take(1).await;
         array.forget_regions(vec![volume.regions(), save.regions()]);
         array.look_at_state(self.env.unix_time());
@@ -121,12 +123,18 @@ impl Arrays {
             (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
         let rest =
             RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
-        let marks = to.array_regions(&rest);
-        for region in marks.iter() {
-            array.map.borrow_mut().mark(region.0);
+        let marks: Vec<u32> = to.array_regions(&rest).iter().map(|region| region.0).collect();
+        let before: Vec<u32> = array.map.borrow().iter().collect();
+        for &region in &marks {
+            array.map.borrow_mut().mark(region);
         }
-        array.unsynced.borrow_mut().extend(marks.iter().map(|region| region.0));
-        let cannot = || format!("that '{}' has come to its new layout cannot be recorded", volume.name());
+        let cannot = || {
+            // It goes on as it was: nothing waits for a resync that nobody was told of.
+            for region in marks.iter().filter(|region| !before.contains(region)) {
+                array.map.borrow_mut().unmark(*region);
+            }
+            format!("that '{}' has come to its new layout cannot be recorded", volume.name())
+        };
         if !self.heal_map(array, &array.in_use()).await.is_empty() {
             return Err(cannot());
         }
@@ -144,7 +152,10 @@ impl Arrays {
             journal.for_each(|journal| journal.tells_all = false);
         }
         match self.commit(array, next, Vec::new()).await {
-            true => Ok(rest),
+            true => {
+                array.unsynced.borrow_mut().extend(&marks);
+                Ok(rest)
+            }
             false => Err(cannot()),
         }
     }

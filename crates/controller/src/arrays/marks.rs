@@ -1,7 +1,8 @@
 //! What other rooms may read and change of an array's marks, and of what keeps it from being served.
 
-use super::array::Array;
+use super::array::{Array, runs, set_of};
 use super::volume::Volume;
+use engine::RegionSet;
 use env::sync::Taken;
 use ondisk::IntentMap;
 use state::Forced;
@@ -95,6 +96,14 @@ impl Array {
     /// The redundancy of regions may not agree with their data.
     pub(crate) fn distrust(&self, regions: Range<u32>) {
         self.unsynced.borrow_mut().extend(regions);
+    }
+
+    /// Marks of regions are about to go that also say that drives which are away missed what was written there: that is said otherwise from
+    /// now on, and recorded with the next change.
+    pub(crate) fn missed_by_the_absent(&self, regions: &RegionSet) {
+        for member in self.label.borrow_mut().member.iter_mut().filter(|member| !member.is_online()) {
+            member.stale = runs(&set_of(&member.stale).union(regions));
+        }
     }
 
     /// Regions mean nothing any more, so their redundancy is not in doubt.

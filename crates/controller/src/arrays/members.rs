@@ -74,7 +74,7 @@ impl Arrays {
         };
         let fresh = matches!(entering, Entering::New(_));
         let replaces = uuid != next.member[slot].uuid;
-        let left_by = next.member[slot].name.clone();
+        let (left, left_by) = (next.member[slot].uuid, next.member[slot].name.clone());
         if replaces {
             if fresh && before.drive.as_ref().is_some_and(|before| !Rc::ptr_eq(before, drive)) {
                 next.remember_leaving(next.member[slot].uuid);
@@ -103,6 +103,7 @@ impl Arrays {
         };
         if !recorded || !array.label().member[slot].is_online() {
             self.undo_place(array, slot, &before);
+            array.label.borrow_mut().leaving.retain(|other| *other != left);
             if replaces {
                 self.inventory.take_label_off(drive, &array.names()).await;
             }
@@ -348,11 +349,12 @@ impl Arrays {
             return Err(failed(format!("no drive is filled for drive {slot} of {names}")));
         };
         let old = places[slot].drive.clone();
+        let left = next.member[slot].uuid;
         let stood_in = next.member[slot].stands_in.take();
         let enclosure = next.member[slot].enclosure.clone();
         let stale = set_of(&replacement.stale);
         if old.is_some() {
-            next.remember_leaving(next.member[slot].uuid);
+            next.remember_leaving(left);
         }
         next.member[slot] = Member {
             stale: replacement.stale.clone(),
@@ -387,6 +389,15 @@ impl Arrays {
                 Some(old) => self.drain(old, told),
                 None => drop(told),
             }
+        }
+        if !array.label().member[slot].is_online() {
+            // It went out by the very change that gave it the slot: what the old one holds may be wanted.
+            array.label.borrow_mut().leaving.retain(|other| *other != left);
+            return Err(failed(format!(
+                "drive {} failed when it took the slot; drive {} still has what it held",
+                drive.name,
+                self.member_name(array, slot)
+            )));
         }
         if let Some(old) = old {
             self.take_left_label_off(array, &old).await;

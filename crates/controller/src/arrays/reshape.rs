@@ -125,7 +125,12 @@ impl Array {
 
     /// Whether redundancy may not agree in any volume that stands and falls with one.
     pub(crate) fn is_unsynced_on_its_way(&self, volume: &Volume) -> bool {
-        self.together_with(volume).iter().any(|volume| self.is_unsynced(volume))
+        let together = self.together_with(volume);
+        let is_saved =
+            together.iter().any(|volume| volume.label().reshape.is_some_and(|at| at.saved_bytes > 0));
+        // Where nothing is saved it does not matter what lies there.
+        let mut counted = together.iter().filter(|volume| is_saved || !volume.label().saves());
+        counted.any(|volume| self.is_unsynced(volume))
     }
 }
 

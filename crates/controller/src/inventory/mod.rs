@@ -253,7 +253,11 @@ impl Inventory {
 
     /// Drives here that one array's label calls replaced, and whose own label is still on: a crash came before it was off.
     pub(crate) fn leaving(&self, label: &Label) -> Vec<(Uuid, Rc<Drive>)> {
-        let is_leaving = |own: &Label| own.array == label.array && label.leaving.contains(&own.drive);
+        let is_leaving = |own: &Label| {
+            // One that was used alone since says more than was known here.
+            let is_older = own.generation < label.generation;
+            own.array == label.array && label.leaving.contains(&own.drive) && is_older
+        };
         let drives = self.drives.borrow();
         let with_label = drives.iter().filter_map(|drive| Some((drive.member_label()?, drive)));
         with_label.filter(|(own, _)| is_leaving(own)).map(|(own, drive)| (own.drive, drive.clone())).collect()

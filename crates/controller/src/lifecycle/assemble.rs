@@ -202,12 +202,19 @@ impl Lifecycle {
         let (mut map, unknown) = IntentMap::unite(array.uuid, regions, &maps);
         // Marks mean nothing where there is no volume, or none with redundancy.
         let marked: Vec<u32> = map.iter().collect();
+        let mut saved = RegionSet::EMPTY;
         for region in marked {
-            // What is saved was whole before anything relied upon it.
-            if array.volume_of(region).is_none_or(|volume| !volume.is_redundant() || volume.label().saves()) {
+            let volume = array.volume_of(region);
+            // What is saved was whole before anything relied upon it, but on drives that were away.
+            let saves = volume.as_ref().is_some_and(|volume| volume.label().saves());
+            if saves {
+                saved.insert_all(&RegionSet::from_runs([[region, region + 1]]));
+            }
+            if saves || volume.is_none_or(|volume| !volume.is_redundant()) {
                 map.unmark(region);
             }
         }
+        array.missed_by_the_absent(&saved);
         array.set_map(map);
         unknown
     }
@@ -279,6 +286,8 @@ impl Lifecycle {
         let started: Vec<Rc<Volume>> = {
             let is_ready = |volume: &Rc<Volume>| {
                 array.readiness(volume) != Readiness::Offline
+                    // Parts that were just taken back are none any more.
+                    && next.volume_of(volume.uuid()).is_some()
                     && volume.lost().is_empty()
                     && array.can_spare(volume, &out)
                     && self.arrays.check_log_is_here(array, volume).is_ok()
@@ -319,7 +328,10 @@ impl Lifecycle {
             self.inventory.take_label_off(&drive, &array.names()).await;
         }
         let mut off = Vec::new();
-        for (uuid, drive) in self.inventory.leaving(&array.label()) {
+        // Where anything is missing, what such a drive holds may be all that there is of something.
+        let is_whole = array.out().is_empty() && array.not_current().is_empty();
+        let leaving = if is_whole { self.inventory.leaving(&array.label()) } else { Vec::new() };
+        for (uuid, drive) in leaving {
             if self.inventory.take_label_off(&drive, &array.names()).await {
                 off.push(uuid);
             }

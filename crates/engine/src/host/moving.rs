@@ -87,12 +87,11 @@ impl Drop for Part<'_> {
     }
 }
 
-/// A volume is served by two layouts from now on, and hosts get to see it. Done when no request is under way any more that was begun
-/// before.
+/// A volume is served by two layouts from now on. Hosts get to see it by [`show_reshaped`].
 ///
 /// # Errors
 /// One sentence, if that cannot be.
-pub(crate) async fn begin_reshape(
+pub(crate) fn begin_reshape(
     volume: &Volume,
     place: &ReshapePlace,
     to: &Rc<Volume>,
@@ -129,10 +128,13 @@ pub(crate) async fn begin_reshape(
         changed: Signal::default(),
     };
     let moving = Rc::new(moving);
-    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))?;
+    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))
+}
+
+/// Hosts get to see a volume that is served by two layouts. Done when no request is under way any more that was begun before.
+pub(crate) async fn show_reshaped(volume: &Volume) {
     volume.hide(false);
     volume.others_left().await;
-    Ok(())
 }
 
 /// All is moved: hosts that come from now on get the volume by the new layout, under its name, as the caller takes the old one out of the
@@ -156,7 +158,7 @@ impl Moving {
         self.is_over.get().then_some(&self.to)
     }
 
-    /// Takes memory for what is copied until something is opened. Nothing is closed yet: hosts that wait hold memory themselves.
+    /// Takes memory for what is copied until something is opened. No host waits for what is closed yet: those who do hold memory themselves.
     pub(crate) async fn reserve(&self, old: &Volume, len: ByteCount) {
         if self.reserved.borrow().is_none() {
             let taken = old.shard().reserve_payload(len).await;
