@@ -98,9 +98,8 @@ fn a_paused_task_moves_the_window_that_a_start_found_saved() {
     assert!(paused > 5, "it is on its way then: {paused}");
 }
 
-/// A drive was missing when a window was saved, the process ended, and the drive was back at the next start. That it lacks what was saved stood in
-/// marks alone, which the start threw away, as what is saved was whole: on the drives that were there. What the drive had there from before was
-/// taken for what is saved.
+/// A drive is missing when windows are saved and moved, the process ends anywhere, and the drive is back at the next start: what it lacks is not read
+/// from it. That it lacks what is saved may stand in marks alone, which a start takes away, as what is saved was whole on the drives that were there.
 #[test]
 fn a_drive_that_was_away_when_a_window_was_saved_is_not_read_there() {
     let way = WAYS[0];
