@@ -193,6 +193,18 @@ fn one_that_is_stopped_fills_no_cache() {
     }
 }
 
+/// What is measured lies on the drives of all controllers: of two with eight drives each the paper's method measures as much as of sixteen drives, and it
+/// measured as much as of eight.
+#[test]
+fn controllers_of_one_host_are_measured_as_one() {
+    let one = configuration("LSI2008", "8xSAS-6G-HDD", Level::Raid0).unwrap();
+    assert_eq!(one.all_drives(), 8);
+    let two = one.on_controllers(2).unwrap();
+    assert_eq!(two.all_drives(), 16);
+    let area = |drives| MeasuringMethod::of(MethodName::Fujitsu2013, drives).unwrap().area;
+    assert_ne!(area(two.all_drives()), area(8));
+}
+
 #[test]
 fn a_load_without_workers_is_refused() {
     let configuration = configuration("direct", "SAS-6G-HDD", Level::Jbod).unwrap();
