@@ -207,13 +207,6 @@ pub(crate) async fn world_of(
     if needs.workbench {
         world.workbench = desk.workbench.told();
     }
-    // It takes processors: whoever only looks begins none.
-    if caller.may(Action::Benchmark).is_ok() {
-        let orders = webconsole::predictions(&world, page, query);
-        if !orders.is_empty() {
-            world.foreseen = desk.workbench.foreseen(&orders);
-        }
-    }
     world.traffic = needs.traffic.map(|volume| desk.traffic.of(&volume)).unwrap_or_default();
     for question in webconsole::questions(&world, page, query) {
         let answer = match question {
@@ -222,6 +215,13 @@ pub(crate) async fn world_of(
         };
         let kept = webconsole::kept(&question, answer);
         world.answers.push((question, kept));
+    }
+    // It takes processors: whoever only looks begins none. What a page predicts depends on the answers: of a volume that would end, nothing.
+    if caller.may(Action::Benchmark).is_ok() {
+        let orders = webconsole::predictions(&world, page, query);
+        if !orders.is_empty() {
+            world.foreseen = desk.workbench.foreseen(&orders);
+        }
     }
     Ok(world)
 }

@@ -12,7 +12,7 @@ pub trait Workbench: Send + Sync {
     /// Begins a measurement for somebody.
     ///
     /// # Errors
-    /// `Invalid` if the order cannot be understood, `Denied` if it writes and says not that data may be lost, `Busy` if another one runs. What is found out
+    /// `Invalid` if the order cannot be understood, `HoldsData` if it writes and says not that data may be lost, `Busy` if another one runs. What is found out
     /// later is told with the measurement.
     fn measure(&self, order: &Measure, by: Caller) -> Result<()>;
 

@@ -11,7 +11,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 /// What lies on a volume before the next one is next. Longer than most requests, so that few are asked of two.
 const PIECE: ByteCount = ByteCount(1 << 20);
 
-/// Hosts may have so many requests under way.
+/// Hosts may have so many requests under way at each volume.
 const MOST_REQUESTS: usize = 1024;
 
 /// See the [module](self).
@@ -53,8 +53,9 @@ pub fn striped(env: &Env, volumes: Vec<Rc<dyn Drive>>) -> Option<Rc<dyn Drive>> 
         size: ByteCount(each * PIECE.0 * volumes.len() as u64),
         ..first.info().clone()
     };
+    let most = MOST_REQUESTS * volumes.len();
     let parts = volumes.into_iter().map(|volume| Member::new(env, volume)).collect();
-    Some(Rc::new(Served::new(env, HostStripe { parts, info }, MOST_REQUESTS)))
+    Some(Rc::new(Served::new(env, HostStripe { parts, info }, most)))
 }
 
 /// Waits for all.

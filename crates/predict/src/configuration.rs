@@ -71,7 +71,7 @@ impl WriteHole {
 /// Reads `8xSAS-6G-HDD`, or several joined by `+`.
 ///
 /// # Errors
-/// When the catalog does not have such a drive, or there are none or too many of it.
+/// When the catalog does not have such a drive, or there are none or too many of it, or of all together.
 pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
     let mut drives = Vec::new();
     for part in text.split('+') {
@@ -85,6 +85,13 @@ pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
             )));
         }
         let drive = catalog.drive(name).map_err(Error::refused)?;
+        // Before they are there: however long the text is, it asks for no more memory than that.
+        if drives.len() + count > units::MAX_DRIVES {
+            return Err(Error::refused(format!(
+                "more than {} drives are named up to '{part}'; name fewer, such as 8xSAS-6G-HDD",
+                units::MAX_DRIVES
+            )));
+        }
         drives.extend(std::iter::repeat_n(drive.clone(), count));
     }
     Ok(drives)
@@ -271,6 +278,11 @@ impl Configuration {
     pub fn fast_path(&self) -> Option<FastPath> {
         let writes = !self.shape.level.has_parity();
         self.modes.fast_path.then(|| FastPath { strip: self.strip.bytes(), writes })
+    }
+
+    /// The drives of all controllers: on so many lies what the host measures.
+    pub fn all_drives(&self) -> usize {
+        self.drives.len() * self.controllers
     }
 
     /// Whether any drive has a spindle.

@@ -4,6 +4,8 @@ use crate::error::{Error, Result};
 use engine::Volume;
 use env::Env;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use storagebench::{Access, Bench, Ending, Ladder, Profile, Row, Settings, Target};
 use units::ByteCount;
@@ -38,19 +40,23 @@ fn dirty(volumes: &[Rc<Volume>]) -> ByteCount {
 /// Puts a load on for a while; how much is dirty then, and how much hosts wrote.
 ///
 /// # Errors
-/// When the run cannot end.
+/// When the run cannot end, or was stopped.
 async fn put_on(
     env: &Env,
     target: &Target,
     volumes: &[Rc<Volume>],
     settings: Settings,
+    cancel: &Arc<AtomicBool>,
 ) -> Result<(ByteCount, ByteCount)> {
-    let measured = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).run(env, target).await?;
+    let bench = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).cancelled_by(cancel.clone());
+    let measured = bench.run(env, target).await?;
     let written_mib = |row: &Row| row.write.throughput_mib_s * row.duration_s;
     let written = measured.rows.iter().map(written_mib).sum::<f64>() * f64::from(1 << 20);
     match measured.ending {
         Ending::Complete => Ok((dirty(volumes), ByteCount(written as u64))),
-        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
+        Ending::Cancelled(sentence) | Ending::Failed(sentence) => {
+            Err(Error::failed(format!("while the cache was filled: {sentence}")))
+        }
     }
 }
 
@@ -63,13 +69,13 @@ async fn fills(
     env: &Env,
     target: &Target,
     volumes: &[Rc<Volume>],
-    settings: &Settings,
+    (settings, cancel): (&Settings, &Arc<AtomicBool>),
     runtime: Duration,
 ) -> Result<bool> {
     // With the seed of the measurement, or the same twice, hosts would write the same blocks once more, which makes nothing dirty.
     let apart = |by: u64| Settings { seed: settings.seed.map(|seed| seed + by), ..fixed(settings, runtime) };
-    let (before, _) = put_on(env, target, volumes, apart(500_000_003)).await?;
-    let (after, written) = put_on(env, target, volumes, apart(700_000_001)).await?;
+    let (before, _) = put_on(env, target, volumes, apart(500_000_003), cancel).await?;
+    let (after, written) = put_on(env, target, volumes, apart(700_000_001), cancel).await?;
     Ok(after.0 > before.0 + written.0 / 10)
 }
 
@@ -79,12 +85,12 @@ async fn fills(
 /// much as it takes, which may be all of it.
 ///
 /// # Errors
-/// When the run cannot end.
+/// When the run cannot end, or was stopped.
 pub(crate) async fn fill_cache(
     env: &Env,
     target: &Target,
     volumes: &[Rc<Volume>],
-    settings: &Settings,
+    (settings, cancel): (&Settings, &Arc<AtomicBool>),
     rotates: bool,
 ) -> Result<()> {
     /// How many times the writes are put on at the most.
@@ -95,7 +101,7 @@ pub(crate) async fn fill_cache(
     // Disks wait for the age of what is dirty, and then write it in one go.
     const SOME_AGES: Duration = Duration::from_secs(8);
     let at_the_mark = if rotates { Duration::from_secs(4) } else { Duration::from_millis(150) };
-    if reads && rotates && !fills(env, target, volumes, settings, SOME_AGES).await? {
+    if reads && rotates && !fills(env, target, volumes, (settings, cancel), SOME_AGES).await? {
         return Ok(());
     }
     // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
@@ -109,13 +115,13 @@ pub(crate) async fn fill_cache(
     for round in 1..=MOST_ROUNDS {
         // Others of the same seed would write the same blocks once more.
         let seed = settings.seed.map(|seed| seed + round * 1_000_003);
-        let (dirty, _) = put_on(env, target, volumes, Settings { seed, ..filling.clone() }).await?;
+        let (dirty, _) = put_on(env, target, volumes, Settings { seed, ..filling.clone() }, cancel).await?;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };
         if in_vain == most_in_vain {
             break;
         }
         if !fills_up && volumes.iter().any(|volume| volume.is_destaging_for_room()) {
-            fills_up = fills(env, target, volumes, settings, at_the_mark).await?;
+            fills_up = fills(env, target, volumes, (settings, cancel), at_the_mark).await?;
             if !fills_up {
                 break;
             }

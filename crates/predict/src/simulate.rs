@@ -167,13 +167,15 @@ fn server_spec(
 ) -> Result<ServerSpec> {
     let smallest = configuration.drives.iter().map(|drive| drive.capacity_bytes).min().unwrap_or(0);
     let volume = configuration.shape.geometry(configuration.strip, ByteCount(smallest))?.capacity();
+    // What is measured is of all of them together, and each has its share of it.
+    let all = ByteCount(volume.0 * configuration.controllers as u64);
     Ok(ServerSpec {
         controller: configuration.controller.clone(),
         drives: configuration.drives.clone(),
         log: configuration.write_hole.log().to_vec(),
         drive_cache: configuration.drive_cache,
         shares: method.shares,
-        prepared: Prepared { random_percent: method.random_percent(profile, volume) },
+        prepared: Prepared { random_percent: method.random_percent(profile, all) },
         host: HostSpec { io_ns: method.host_io_ns, cores: runs.workers.into() },
         fast_path: configuration.fast_path(),
     })
@@ -214,7 +216,7 @@ fn run_once(
         let mut rows = Vec::new();
         for settings in steps {
             if configuration.write_back.is_some() {
-                fill_cache(&env, &target, &cached, &settings, configuration.rotates()).await?;
+                fill_cache(&env, &target, &cached, (&settings, &cancel), configuration.rotates()).await?;
             }
             let bench = Bench::new(settings)
                 .observed_by(watch.clone())

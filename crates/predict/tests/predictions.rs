@@ -177,6 +177,34 @@ fn one_that_is_stopped_ends_with_a_sentence() {
     assert!(error.to_string().contains("stopped"), "{error}");
 }
 
+/// One that was stopped went on until its cache was full, of which the page said nothing for minutes.
+#[test]
+fn one_that_is_stopped_fills_no_cache() {
+    let policies = Policies { write_back: Some(ByteCount(64 << 20)), ..Policies::default() };
+    let server = with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &policies).unwrap();
+    for load in ["random-write", "database"] {
+        let request = request(&server, load, "1", 1000, 1);
+        request.runs.cancel.store(true, Ordering::Relaxed);
+        let error = predict(&request, &|_| {}).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Failed);
+        // The measurement itself, for which the cache would have been full, was not begun.
+        assert!(error.to_string().starts_with("while the cache was filled: "), "{error}");
+        assert!(error.to_string().contains("stopped"), "{error}");
+    }
+}
+
+/// What is measured lies on the drives of all controllers: of two with eight drives each the paper's method measures as much as of sixteen drives, and it
+/// measured as much as of eight.
+#[test]
+fn controllers_of_one_host_are_measured_as_one() {
+    let one = configuration("LSI2008", "8xSAS-6G-HDD", Level::Raid0).unwrap();
+    assert_eq!(one.all_drives(), 8);
+    let two = one.on_controllers(2).unwrap();
+    assert_eq!(two.all_drives(), 16);
+    let area = |drives| MeasuringMethod::of(MethodName::Fujitsu2013, drives).unwrap().area;
+    assert_ne!(area(two.all_drives()), area(8));
+}
+
 #[test]
 fn a_load_without_workers_is_refused() {
     let configuration = configuration("direct", "SAS-6G-HDD", Level::Jbod).unwrap();
@@ -185,6 +213,15 @@ fn a_load_without_workers_is_refused() {
     let refused = predict(&request, &|_| {}).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Refused);
     assert!(refused.sentence.contains("0 workers"), "{refused}");
+}
+
+#[test]
+fn no_text_names_more_drives_than_there_can_be() {
+    let many = vec!["200xSAS-6G-HDD"; 100_000].join("+");
+    let refused = parse_drives(Catalog::builtin(), &many).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Refused);
+    assert!(refused.sentence.contains("more than 256 drives"), "{refused}");
+    assert_eq!(parse_drives(Catalog::builtin(), "8xSAS-6G-HDD+2xSAS-12G-SSD").unwrap().len(), 10);
 }
 
 #[test]

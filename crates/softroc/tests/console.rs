@@ -7,7 +7,7 @@ use common::browser::Browser;
 use common::host::Host;
 use common::managed::{Managed, address, between, managed};
 use common::pages::{SENTENCE, ask, curl, enter, head, served, sign_in, token};
-use common::{Controller, have, run, skipped, until};
+use common::{Controller, have, run, skipped, until, until_long};
 use std::path::Path;
 use std::process::Command;
 
@@ -480,7 +480,7 @@ fn compare(managed: &Managed, volume: &str) {
         assert_eq!(status, "303", "{said}");
     }
     // Asked seldom: predictions stand back behind whoever asks.
-    until("both are there", || {
+    until_long("both are there", || {
         std::thread::sleep(std::time::Duration::from_millis(500));
         page().contains("random-read, 8 outstanding")
     });

@@ -5,7 +5,7 @@ mod common;
 use common::browser::Browser;
 use common::managed::{Managed, between};
 use common::pages::{ask, curl, enter, head, served, sign_in, token};
-use common::{have, until};
+use common::{have, until, until_long};
 
 /// The page of a measurement of the volume, for somebody.
 fn page(managed: &Managed, who: &str) -> String {
@@ -44,7 +44,7 @@ fn a_volume_is_measured_from_its_page_as_the_command_line_measures_it() {
         "{status} {said}"
     );
     assert!(part(&page(&managed, "rita"), "run").contains("by otto"));
-    until("it is measured", || part(&page(&managed, "rita"), "run").contains("</span> done</span>"));
+    until_long("it is measured", || part(&page(&managed, "rita"), "run").contains("</span> done</span>"));
     let shown = page(&managed, "rita");
     let run = part(&shown, "run");
     for fact in ["random-read, 1<", "random-read, 4<", "Kept as run 1", "--profile=random-read"] {
@@ -110,7 +110,7 @@ fn a_load_that_writes_takes_the_name_of_the_volume_and_an_administrator() {
     assert_eq!(host.read(0, 4096).expect("it is read"), [7; 4096]);
     // Beside a host only when that is said.
     assert_eq!(ask(&managed, "ada", &ada, READS).0, "303");
-    let over = |sign: &str| until("it is over", || part(&page(&managed, "ada"), "run").contains(sign));
+    let over = |sign: &str| until_long("it is over", || part(&page(&managed, "ada"), "run").contains(sign));
     over("</span> failed</span>");
     assert!(part(&page(&managed, "ada"), "run").contains("they and a measurement would disturb each other"));
     assert_eq!(ask(&managed, "ada", &ada, &format!("{READS} -d beside=yes")).0, "303");
@@ -141,7 +141,7 @@ fn a_measurement_is_stopped_and_keeps_no_controller_from_ending() {
         "{shown}"
     );
     assert_eq!(ask(&managed, "ada", &ada, "-d verb=bench-stop").0, "303");
-    until("it is stopped", || part(&page(&managed, "ada"), "run").contains("</span> stopped</span>"));
+    until_long("it is stopped", || part(&page(&managed, "ada"), "run").contains("</span> stopped</span>"));
     assert_eq!(ask(&managed, "ada", &ada, &long).0, "303");
     until("it runs", || part(&page(&managed, "ada"), "run").contains("requests/s, "));
     managed.controller.stop();
@@ -167,7 +167,7 @@ fn what_another_controller_would_do_stands_beside_what_was_measured() {
     assert!(status == "400" && said.contains("C610 has no raid5"), "{status} {said}");
     assert_eq!(ask(&managed, "ada", &ada, &predict("HBA", "1,4")).0, "303");
     let shows = |id: &str, what: &str| {
-        until(what, || {
+        until_long(what, || {
             std::thread::sleep(std::time::Duration::from_millis(500));
             part(&page(&managed, "ada"), id).contains(what)
         });
@@ -220,7 +220,7 @@ fn levels_are_predicted_before_one_is_chosen() {
     };
     assert_eq!(raid1("rita").0, "–", "whoever only looks begins none");
     // Asked seldom: predictions stand back behind whoever asks.
-    until("it is predicted", || {
+    until_long("it is predicted", || {
         std::thread::sleep(std::time::Duration::from_millis(500));
         raid1("otto").0.parse::<u64>().is_ok()
     });

@@ -1,5 +1,6 @@
 //! Measuring a volume, and what another controller would do under the same load: both while they go on, and beside each other.
 
+use crate::foreseen;
 use crate::page::Part;
 use crate::words::{Badge, Moment, Query, Tone, duration, encoded, sentence, volume_page};
 use crate::workbench::{Model, Point, Prediction, Run, Stage, command_line};
@@ -62,6 +63,8 @@ struct Row {
 #[template(path = "bench-prediction.html")]
 struct Foreseen {
     form: Option<String>,
+    /// Why nothing is predicted of this volume.
+    why: Option<String>,
     told: Option<Told>,
 }
 
@@ -155,7 +158,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -
         Some(run) => Part::new("run", &measured(world, run, viewer, back)),
         None => Part::empty("run"),
     });
-    parts.push(Part::new("prediction", &foreseen(world, volume, viewer, back)));
+    parts.push(Part::new("prediction", &prediction(world, volume, viewer, back)));
     parts.push(compared(world).map_or_else(|| Part::empty("compared"), |both| Part::new("compared", &both)));
     parts.push(Part::new("loads", &Loads { loads: &world.workbench.offer.profiles }));
     Some(parts)
@@ -235,7 +238,7 @@ fn row(point: &Point) -> Row {
     }
 }
 
-fn foreseen(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Foreseen {
+fn prediction(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Foreseen {
     let bench = &world.workbench;
     let rotates = volume.drives.iter().any(|drive| drive.rotational);
     let last = bench.prediction.as_ref().map(|last| &last.order);
@@ -252,11 +255,15 @@ fn foreseen(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> 
     );
     let (drives, spans) = (volume.drives.len().to_string(), volume.spans.to_string());
     let strip = (volume.strip_bytes >> 10).to_string();
+    let out = foreseen::out(volume);
+    let failed: Vec<String> = out.iter().map(ToString::to_string).collect();
+    let failed = failed.join(",");
     let mut said: Vec<(&str, &str)> = vec![
         ("level", &volume.level),
         ("drives", &drives),
         ("spans", &spans),
         ("strip", &strip),
+        ("failed", &failed),
         ("controller", &controller),
         ("drive", &drive),
     ];
@@ -265,6 +272,7 @@ fn foreseen(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> 
     }
     Foreseen {
         form: deed::form(world, viewer, back, &volume.name, "predict-run", &said),
+        why: foreseen::not_of(volume, &out).map(|why| sentence(&why)),
         told: bench.prediction.as_ref().map(|prediction| told(world, prediction, viewer, back)),
     }
 }
@@ -272,7 +280,13 @@ fn foreseen(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> 
 /// A prediction in a few words.
 fn named(prediction: &Prediction) -> String {
     let order = &prediction.order;
-    format!("{}, {} × {}, {}", order.controller, order.drives.0, order.drives.1, order.level)
+    let slots: Vec<String> = order.failed.iter().map(ToString::to_string).collect();
+    let kind = if slots.len() == 1 { "drive" } else { "drives" };
+    let lacks = match slots.is_empty() {
+        true => String::new(),
+        false => format!(", without {kind} {}", slots.join(", ")),
+    };
+    format!("{}, {} × {}, {}{lacks}", order.controller, order.drives.0, order.drives.1, order.level)
 }
 
 fn told(world: &World, prediction: &Prediction, viewer: &Viewer, back: &str) -> Told {
@@ -290,9 +304,15 @@ fn told(world: &World, prediction: &Prediction, viewer: &Viewer, back: &str) -> 
     }
 }
 
-/// What was measured and what was predicted at the same numbers of outstanding requests of the same load, if there is any.
+/// What was measured and what was predicted at the same numbers of outstanding requests of the same load, if there is any, and if it was predicted of
+/// such a volume as was measured.
 fn compared(world: &World) -> Option<Compared> {
     let (run, prediction) = (world.workbench.run.as_ref()?, world.workbench.prediction.as_ref()?);
+    let volume = world.volumes.iter().find(|volume| volume.name == run.order.volume)?;
+    let of = (prediction.order.level.as_str(), prediction.order.drives.0);
+    if of != (volume.level.as_str(), volume.drives.len()) {
+        return None;
+    }
     let pair = |measured: &Point| {
         let is_same =
             |other: &&Point| other.profile == measured.profile && other.outstanding == measured.outstanding;

@@ -67,7 +67,7 @@ struct Outcome {
 
 /// What is predicted for the page: each level that the drives make.
 pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
-    let Some(models) = Models::of(query) else { return Vec::new() };
+    let Some(models) = Models::of(world, query) else { return Vec::new() };
     let chosen = chosen(world, query);
     let of_level = |level: &String| {
         let preview = preview(level, &chosen).ok()?;
@@ -99,7 +99,7 @@ fn candidates(world: &World) -> impl Iterator<Item = &DriveInfo> {
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -> Vec<Part> {
     let chosen = chosen(world, query);
     let level = query.get("level").unwrap_or_default();
-    let models = Models::of(query);
+    let models = Models::of(world, query);
     let mut parts = vec![Part::new("create", &choose(world, viewer, query, &chosen))];
     if chosen.is_empty() {
         return parts;

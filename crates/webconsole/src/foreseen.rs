@@ -1,10 +1,12 @@
 //! What is predicted for pages that say what would be: with a controller and a drive of the catalog that somebody chooses there.
 
+use crate::advice::is_out;
 use crate::bench::rate;
 use crate::words::{Query, rendered, sentence};
 use crate::{Model, Predict, Stage, Viewer, World};
 use access::Action;
 use askama::Template;
+use controller::VolumeInfo;
 
 #[derive(Template)]
 #[template(path = "models.html")]
@@ -38,10 +40,16 @@ pub(crate) struct Models<'q> {
 }
 
 impl<'q> Models<'q> {
-    /// Those that an address names.
-    pub(crate) fn of(query: &'q Query) -> Option<Models<'q>> {
-        let chosen = |name| query.get(name).filter(|value| !value.is_empty());
-        Some(Models { controller: chosen("controller")?, drive: chosen("model")? })
+    /// Those that an address names. What is joined of several names, or is no name of the catalog, is none.
+    pub(crate) fn of(world: &World, query: &'q Query) -> Option<Models<'q>> {
+        let offer = &world.workbench.offer;
+        let chosen = |name, models: &[Model]| {
+            query.get(name).filter(|value| models.iter().any(|one| one.name == *value))
+        };
+        Some(Models {
+            controller: chosen("controller", &offer.controllers)?,
+            drive: chosen("model", &offer.drives)?,
+        })
     }
 
     /// What is asked about a level on so many such drives.
@@ -65,6 +73,31 @@ impl<'q> Models<'q> {
             failed: Vec::new(),
         }
     }
+}
+
+/// The slots of a volume that are out.
+pub(crate) fn out(volume: &VolumeInfo) -> Vec<u16> {
+    (0_u16..).zip(&volume.drives).filter(|(_, drive)| is_out(drive.state)).map(|(slot, _)| slot).collect()
+}
+
+/// Why nothing is predicted of a volume without the drives of these slots: of what a prediction is told it would be another one.
+pub(crate) fn not_of(volume: &VolumeInfo, failed: &[u16]) -> Option<String> {
+    if volume.level == "raid5ee" && !failed.is_empty() {
+        let sentence = "nothing is predicted of a RAID 5EE that lacks drives: what they held moves into its spare strips, and a prediction has it computed at each read";
+        return Some(sentence.to_owned());
+    }
+    let drives = u16::try_from(volume.drives.len()).unwrap_or(u16::MAX);
+    let usual = match volume.level.as_str() {
+        "raid1e" => 2,
+        "raid1" | "raid10" => drives / volume.spans.max(1),
+        _ => return None,
+    };
+    (volume.copies != usual).then(|| {
+        format!(
+            "nothing is predicted of a volume that keeps each block {} times: a prediction has {usual} for its level",
+            volume.copies
+        )
+    })
 }
 
 /// That load in words.

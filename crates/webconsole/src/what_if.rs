@@ -220,6 +220,8 @@ struct Lost {
     cost: Option<Cost>,
     rebuild: Option<Rebuild>,
     predicted: Option<Predicted>,
+    /// Why nothing is predicted.
+    unpredicted: Option<String>,
     cli: String,
 }
 
@@ -268,24 +270,32 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, query: &Query) -> Option<Vec
     Some(parts)
 }
 
-/// What is predicted for the page: the volume with all its drives, and without those that are out by then.
+/// What is predicted for the page, where the volume goes on: the volume with all its drives, and without those that are out by then.
 pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
     let asked = Asked::of(world, query).filter(|asked| !asked.failed.is_empty());
-    asked.and_then(|asked| both(world, &asked, query)).into_iter().flatten().collect()
+    let asked = asked.filter(|asked| matches!(fate(world, asked, asked.volume), Fate::Serves(_)));
+    let both = asked.and_then(|asked| both(world, &asked, query)?.ok());
+    both.into_iter().flatten().collect()
 }
 
-fn both(world: &World, asked: &Asked<'_>, query: &Query) -> Option<[Predict; 2]> {
-    let (models, volume) = (Models::of(query)?, asked.volume);
+/// `None`: nothing is chosen to predict with. Else both, or why they are not predicted.
+fn both(
+    world: &World,
+    asked: &Asked<'_>,
+    query: &Query,
+) -> Option<std::result::Result<[Predict; 2], String>> {
+    let (models, volume) = (Models::of(world, query)?, asked.volume);
     let whole = models.order(world, &volume.level, volume.drives.len(), (volume.spans, volume.strip_bytes));
-    let out = (0_u16..).zip(&volume.drives).filter(|(_, drive)| is_out(drive.state)).map(|(slot, _)| slot);
-    let mut failed: Vec<u16> = asked.failed.iter().copied().chain(out).collect();
+    let mut failed: Vec<u16> = asked.failed.iter().copied().chain(foreseen::out(volume)).collect();
     failed.sort_unstable();
-    Some([whole.clone(), Predict { failed, ..whole }])
+    Some(match foreseen::not_of(volume, &failed) {
+        Some(why) => Err(why),
+        None => Ok([whole.clone(), Predict { failed, ..whole }]),
+    })
 }
 
-fn predicted(world: &World, asked: &Asked<'_>, query: &Query) -> Option<Predicted> {
-    let [whole, without] = both(world, asked, query)?;
-    Some(Predicted {
+fn predicted(world: &World, [whole, without]: [Predict; 2]) -> Predicted {
+    Predicted {
         of: format!(
             "{}, {} of {} × {} behind {}",
             foreseen::load(),
@@ -297,7 +307,7 @@ fn predicted(world: &World, asked: &Asked<'_>, query: &Query) -> Option<Predicte
         whole: foreseen::of(world, &whole),
         without: foreseen::of(world, &without),
         cli: command_line(&without.words()),
-    })
+    }
 }
 
 #[derive(Template)]
@@ -313,11 +323,17 @@ fn lost(world: &World, asked: &Asked<'_>, query: &Query) -> Lost {
     };
     let is_served = survives(&asked.volume.name);
     let all_served = fates.iter().all(|(_, fate)| matches!(fate, Fate::Serves(_)));
+    let (predicted, unpredicted) = match is_served.then(|| both(world, asked, query)).flatten() {
+        Some(Ok(both)) => (Some(predicted(world, both)), None),
+        Some(Err(why)) => (None, Some(sentence(&why))),
+        None => (None, None),
+    };
     Lost {
         taken: format!("{} {}", if slots.len() == 1 { "drive" } else { "drives" }, slots.join(", ")),
         volumes: fates.iter().map(|(volume, fate)| fate.said(volume)).collect(),
         cost: is_served.then(|| cost(world, asked)).flatten(),
-        predicted: is_served.then(|| predicted(world, asked, query)).flatten(),
+        predicted,
+        unpredicted,
         rebuild: all_served.then(|| rebuild(world, asked)),
         cli: format!(
             "softroc explain --volume {} --failed {} read 4K@0",

@@ -108,6 +108,7 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
         "by otto",
         "softroc bench volume:data --profile=database --outstanding=1,8 --runtime=5s",
         "Predicted: EP420i, 3 × SAS-12G-HDD, raid5",
+        "It is predicted without a journal and without SoftROC's cache.",
         "Database: limited by the drives, busy 99 %.",
         // 300 of 600: what has no other side is left out.
         "database, 1 outstanding",
@@ -118,6 +119,10 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
         assert!(shown.contains(fact), "no '{fact}' in {shown}");
     }
     assert!(!shown.contains("database, 8 outstanding</th>") && !shown.contains("bench-report"), "{shown}");
+    // What was predicted of more drives says nothing of what was measured.
+    let mut wider = world.clone();
+    wider.workbench.prediction.as_mut().expect("it is known").order.drives.0 = 4;
+    assert!(!page(&wider, Role::ReadOnly).contains("Measured beside predicted"));
     let run = world.workbench.run.as_mut().expect("it runs");
     run.stage = Stage::Failed("'data' is used by a host".to_owned());
     let shown = page(&world, Role::ReadOnly);
@@ -214,8 +219,33 @@ fn a_prediction_is_of_what_the_volume_is_as_far_as_the_controller_has_it() {
         shown.contains("softroc predict --controller=HBA --drives=3xSAS-12G-HDD --level=raid5 --strip=256K"),
         "{shown}"
     );
+    // A drive that is out is out there as well.
+    let volume = &mut world.volumes[1];
+    volume.drives.iter_mut().for_each(|drive| drive.state = controller::DriveState::Online);
+    volume.drives[1].state = controller::DriveState::Failed;
+    assert!(page(&world, Role::Operator).contains("--outstanding=1,8 --failed=1<"));
     assert!(shown.contains("<option value=\"EP420i\">EP420i: Model EP420i</option>"), "{shown}");
     assert!(shown.contains("<option value=\"database\" selected>database (writes)</option>"), "{shown}");
     assert!(!page(&world, Role::Operator).contains("<button disabled>Measure data"));
     assert!(page(&world, Role::ReadOnly).contains("<button disabled>Measure data"));
+}
+
+/// `2xA+254xA+254xA+…` as the name of a drive was a count of drives without bound: one form could take all of the controller's memory.
+#[test]
+fn a_model_that_the_catalog_does_not_have_is_refused() {
+    let world = world();
+    let read = |controller: &str, drive: &str| {
+        let fields = [("verb", "predict-run"), ("of", "data"), ("controller", controller), ("drive", drive)];
+        Deed::read(&query(&fields), &world)
+    };
+    assert!(read("HBA", "SAS-12G-HDD").is_ok());
+    for (controller, drive, kind) in [
+        ("HBA", "SAS-12G-HDD+254xSAS-12G-HDD", "no drive of that name"),
+        ("HBA", "SAS-12G", "no drive of that name"),
+        ("hba", "SAS-12G-HDD", "no controller of that name"),
+    ] {
+        let refused = read(controller, drive).expect_err("the catalog has none");
+        assert_eq!(refused.kind, ErrorKind::Invalid);
+        assert!(refused.message.contains(kind), "{refused:?}");
+    }
 }

@@ -269,7 +269,7 @@ impl<'a> Runner<'a> {
 
     fn run(&self, case: &Case) -> Result<Vec<Row>> {
         let configuration = case.configuration(self.catalog)?;
-        let mut method = MeasuringMethod::of(case.method.parse()?, configuration.drives.len())?;
+        let mut method = MeasuringMethod::of(case.method.parse()?, configuration.all_drives())?;
         method.host_io_ns = case.settings.io_ns.unwrap_or(method.host_io_ns);
         let workers = case.settings.workers.unwrap_or(1);
         let mut rows = Vec::new();

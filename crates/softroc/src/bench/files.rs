@@ -29,6 +29,9 @@ impl Files {
     /// Whether all that are asked for can be written: found out before a measurement, not after it. None may be one
     /// of the `targets`; `profiles` are those there will be, where that is known.
     pub fn check(&self, targets: &[String], profiles: Option<&[Profile]>) -> Outcome {
+        if self.png.is_some() {
+            png::check()?;
+        }
         let printed = self.json.then(|| PathBuf::from("-"));
         let asked = [
             ("--json", &printed),

@@ -6,12 +6,24 @@ use resvg::{tiny_skia, usvg};
 #[cfg(feature = "png")]
 use std::sync::Arc;
 
-/// There is nothing to draw with.
+/// Whether there is anything to draw with: it is found out before a measurement, not after it.
 #[cfg(not(feature = "png"))]
-pub fn draw(_: &str) -> Outcome<Vec<u8>> {
+pub fn check() -> Outcome {
     Err(Failure::refused(
         "this program draws no PNG; write --svg, or build one that does with 'cargo build --release -p softroc --features png'",
     ))
+}
+
+/// There is nothing to draw with.
+#[cfg(not(feature = "png"))]
+pub fn draw(_: &str) -> Outcome<Vec<u8>> {
+    check().map(|()| Vec::new())
+}
+
+/// What draws is a part of the program.
+#[cfg(feature = "png")]
+pub fn check() -> Outcome {
+    Ok(())
 }
 
 /// Pixels for each of the drawing's units: sharp on a dense screen and in print.

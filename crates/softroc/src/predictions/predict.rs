@@ -106,7 +106,7 @@ pub fn asked(command: &Predict) -> Outcome<Request> {
 
 fn request(command: &Predict, controller: &str) -> Outcome<Request> {
     let configuration = configured(command, controller)?;
-    let mut method = MeasuringMethod::of(command.method.into(), configuration.drives.len())?;
+    let mut method = MeasuringMethod::of(command.method.into(), configuration.all_drives())?;
     if let Some(ladder) = &command.outstanding {
         method.ladder = ladder.parse()?;
     }

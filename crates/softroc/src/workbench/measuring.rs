@@ -1,6 +1,6 @@
 //! The measurement that runs, on a thread of its own, and what it came to.
 
-use super::{Shared, invalid, parsed, point};
+use super::{Shared, invalid, offer, parsed, point};
 use crate::bench::{self, Finished};
 use crate::cli::{BenchRun, Command};
 use crate::control::Control;
@@ -13,7 +13,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use storagebench::{Ending, Observer, Progress, Results, Row};
+use storagebench::{Ending, Observer, Progress, Results, Row, Settings};
+use units::ByteCount;
 use webconsole::{Live, Measure, Run, Stage};
 
 /// A measurement.
@@ -32,8 +33,38 @@ impl Measuring {
     }
 }
 
-/// What an order asks for, by the flags of the command line.
-fn asked(order: &Measure) -> Result<BenchRun> {
+/// The buffers of a measurement are in the memory of the process that serves the volumes, and may take no more of it. On the command line they are
+/// in a process of their own, and may be larger.
+const MOST_BUFFERS: ByteCount = ByteCount(256 << 20);
+
+/// Whether the requests that are outstanding have room.
+///
+/// # Errors
+/// `Invalid` if they take more than [`MOST_BUFFERS`].
+fn has_room(settings: &Settings) -> Result<()> {
+    for profile in &settings.profiles {
+        let outstanding = profile.rungs(&settings.outstanding).into_iter().max().unwrap_or(1);
+        let need = ByteCount(profile.largest_block().0.saturating_mul(outstanding.into()));
+        if need > MOST_BUFFERS {
+            let sentence = format!(
+                "the profile '{profile}' with {outstanding} outstanding requests takes {need} of the controller's memory, and {MOST_BUFFERS} is the most; name fewer, or measure it on the command line, with 'softroc bench'"
+            );
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+    }
+    Ok(())
+}
+
+/// What an order asks for, by the flags of the command line, and whether it writes.
+fn asked(order: &Measure) -> Result<(BenchRun, bool)> {
+    // The command line takes the words of a load as well, whose requests may be of any size.
+    if !offer::all().profiles.iter().any(|known| known.name == order.profile) {
+        let sentence = format!(
+            "'{}' is not a load profile that a page has; choose one of 'softroc bench profiles'",
+            order.profile
+        );
+        return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
     let Command::Bench(command) = parsed(&order.words()).map_err(|failure| invalid(&failure))? else {
         return Err(Error::new(ErrorKind::Invalid, "that is no measurement; open the page again"));
     };
@@ -45,7 +76,8 @@ fn asked(order: &Measure) -> Result<BenchRun> {
         );
         return Err(Error::new(ErrorKind::HoldsData, sentence));
     }
-    Ok(command.run)
+    has_room(&settings)?;
+    Ok((command.run, settings.writes()))
 }
 
 /// Begins a measurement.
@@ -53,7 +85,7 @@ fn asked(order: &Measure) -> Result<BenchRun> {
 /// # Errors
 /// See [`api::Workbench::measure`].
 pub(super) fn begin(shared: &Arc<Shared>, order: &Measure, by: Caller) -> Result<()> {
-    let run = asked(order)?;
+    let (run, writes) = asked(order)?;
     let cancel = Arc::new(AtomicBool::new(false));
     {
         let mut state = shared.state();
@@ -75,7 +107,7 @@ pub(super) fn begin(shared: &Arc<Shared>, order: &Measure, by: Caller) -> Result
         };
         state.measuring = Some(Measuring { shown, cancel: cancel.clone(), results: None });
     }
-    let destroys = if order.destroy_data { "what it holds may be lost" } else { "it is only read" };
+    let destroys = if writes { "what it holds may be lost" } else { "it is only read" };
     tell(shared, EventCode::BenchStarted, order, ("it was asked for", destroys), "began", Some(by));
     let (mine, whose) = (shared.clone(), order.clone());
     let work = move || {
@@ -199,5 +231,33 @@ impl Observer for Onlooker {
 
     fn row(&self, row: &Row) {
         self.show(|run| run.points.push(point(row)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A form of a page had the controller take as much memory as there is, by requests of any size, and 65536 of them.
+    #[test]
+    fn a_measurement_takes_no_more_memory_than_it_may() {
+        let order = |profile: &str, outstanding: &str| Measure {
+            volume: "data".to_owned(),
+            profile: profile.to_owned(),
+            outstanding: outstanding.to_owned(),
+            runtime: "1s".to_owned(),
+            destroy_data: true,
+            beside_hosts: false,
+        };
+        let refused = |profile: &str, outstanding: &str| {
+            let error = asked(&order(profile, outstanding)).map(|_| ()).expect_err("it is refused");
+            assert_eq!(error.kind, ErrorKind::Invalid);
+            error.message
+        };
+        assert_eq!(asked(&order("random-read", "1,512")).map(|(_, writes)| writes).ok(), Some(false));
+        assert_eq!(asked(&order("random-write", "1,512")).map(|(_, writes)| writes).ok(), Some(true));
+        let why = refused("database", "1,65536");
+        assert!(why.contains("of the controller's memory, and 256 MiB is the most"), "{why}");
+        assert!(refused("100% read, 1M, random", "1").contains("not a load profile that a page has"));
     }
 }

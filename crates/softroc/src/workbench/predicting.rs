@@ -75,6 +75,16 @@ impl Entry {
         let percent = self.done.load(Ordering::Relaxed).min(self.of) * 100 / self.of.max(1);
         Prediction { percent: u8::try_from(percent).unwrap_or(100), ..self.told.clone() }
     }
+
+    /// Whether nothing comes of it any more since it was stopped: whoever wants it then has it made anew.
+    fn is_stopped(&self) -> bool {
+        self.told.stage != Stage::Done && self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Whether it waits or goes on, and nobody has stopped it.
+    fn is_under_way(&self) -> bool {
+        !self.told.stage.is_over() && !self.is_stopped()
+    }
 }
 
 impl Predictions {
@@ -94,7 +104,7 @@ impl Predictions {
     pub(super) fn stop(&mut self) -> Result<()> {
         let none = || Error::new(ErrorKind::WrongState, "no prediction runs; nothing was stopped");
         let shown = self.shown.as_ref().ok_or_else(none)?;
-        let entry = self.all.get_mut(shown).filter(|entry| !entry.told.stage.is_over()).ok_or_else(none)?;
+        let entry = self.all.get_mut(shown).filter(|entry| entry.is_under_way()).ok_or_else(none)?;
         entry.cancel.store(true, Ordering::Relaxed);
         if entry.told.stage == Stage::Waits {
             entry.told.stage = Stage::Stopped("it was stopped before it began".to_owned());
@@ -129,8 +139,32 @@ impl Predictions {
         Some((order, entry.request.clone()?, entry.done.clone()))
     }
 
+    /// Whether one is known that has come, or will come, to its end.
+    fn is_known(&self, order: &Predict) -> bool {
+        self.all.get(order).is_some_and(|known| !known.is_stopped())
+    }
+
+    /// Puts down what came of one that was made. If it was stopped and is wanted anew since, that one has still to be made.
+    fn put_down(&mut self, order: &Predict, request: &Request, made: Outcome<(Results, Vec<String>)>) {
+        let is_of = |entry: &&mut Entry| Arc::ptr_eq(&entry.cancel, &request.runs.cancel);
+        let Some(entry) = self.all.get_mut(order).filter(is_of) else { return };
+        match made {
+            Ok((results, notes)) => {
+                entry.told.stage = Stage::Done;
+                entry.told.points = results.rows.iter().map(point).collect();
+                entry.told.notes = notes;
+                entry.results = Some(results);
+            }
+            Err(_) if entry.cancel.load(Ordering::Relaxed) => {
+                entry.told.stage = Stage::Stopped("it was stopped before it had a figure".to_owned());
+            }
+            Err(failure) => entry.told.stage = Stage::Failed(failure.to_string()),
+        }
+    }
+
     /// Adds one, and forgets others if there are too many.
     fn add(&mut self, order: &Predict) {
+        self.all.remove(order);
         while self.all.len() >= MOST {
             let can_go = |(order, entry): &(&Predict, &Entry)| {
                 entry.told.stage != Stage::Runs && self.shown.as_ref() != Some(*order)
@@ -152,15 +186,14 @@ pub(super) fn show(shared: &Arc<Shared>, order: &Predict) -> Result<()> {
     {
         let mut state = shared.state();
         let predictions = &mut state.predictions;
-        if predictions.shown().is_some_and(|shown| !shown.stage.is_over() && shown.order != *order) {
+        let shown = predictions.shown.as_ref().filter(|shown| *shown != order);
+        if shown.and_then(|shown| predictions.all.get(shown)).is_some_and(Entry::is_under_way) {
             let sentence = "a prediction runs, and one runs at a time; wait, or stop it first";
             return Err(Error::new(ErrorKind::Busy, sentence));
         }
-        let is_known = predictions
-            .all
-            .get(order)
-            .is_some_and(|known| matches!(known.told.stage, Stage::Done | Stage::Runs | Stage::Waits));
-        if !is_known {
+        let has_failed =
+            predictions.all.get(order).is_some_and(|known| matches!(known.told.stage, Stage::Failed(_)));
+        if has_failed || !predictions.is_known(order) {
             predictions.add(order);
         }
         predictions.shown = Some(order.clone());
@@ -168,12 +201,12 @@ pub(super) fn show(shared: &Arc<Shared>, order: &Predict) -> Result<()> {
     work(shared)
 }
 
-/// Where those stand that a page wants; those that are not known are begun.
+/// Where those stand that a page wants; those that are not known, or were stopped, are begun.
 pub(super) fn foreseen(shared: &Arc<Shared>, orders: &[Predict]) -> Vec<Prediction> {
     let told = {
         let mut state = shared.state();
         for order in orders {
-            if !state.predictions.all.contains_key(order) {
+            if !state.predictions.is_known(order) {
                 state.predictions.add(order);
             }
             if let Some(entry) = state.predictions.all.get_mut(order) {
@@ -223,7 +256,7 @@ fn make_all(shared: &Shared) {
         let made = made.unwrap_or_else(|_| {
             Err(crate::failure::Failure::failed("it ended by an error of the program; the log has it"))
         });
-        put_down(shared, &order, made);
+        shared.state().predictions.put_down(&order, &request, made);
     }
 }
 
@@ -238,19 +271,45 @@ fn make(request: &Request, done: &AtomicU64) -> Outcome<(Results, Vec<String>)> 
     Ok((results, notes))
 }
 
-fn put_down(shared: &Shared, order: &Predict, made: Outcome<(Results, Vec<String>)>) {
-    let mut state = shared.state();
-    let Some(entry) = state.predictions.all.get_mut(order) else { return };
-    match made {
-        Ok((results, notes)) => {
-            entry.told.stage = Stage::Done;
-            entry.told.points = results.rows.iter().map(point).collect();
-            entry.told.notes = notes;
-            entry.results = Some(results);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order() -> Predict {
+        Predict {
+            controller: "HBA".to_owned(),
+            drives: (3, "SAS-12G-SSD".to_owned()),
+            level: "raid5".to_owned(),
+            spans: 1,
+            strip_kib: None,
+            profile: "database".to_owned(),
+            outstanding: "1".to_owned(),
+            failed: Vec::new(),
         }
-        Err(_) if entry.cancel.load(Ordering::Relaxed) => {
-            entry.told.stage = Stage::Stopped("it was stopped before it had a figure".to_owned());
-        }
-        Err(failure) => entry.told.stage = Stage::Failed(failure.to_string()),
+    }
+
+    /// One that was stopped on the page of benchmarks was stopped on every other page as well, until the controller began anew; and one that was
+    /// asked for again before it had ended was taken for one that goes on.
+    #[test]
+    fn one_that_was_stopped_is_made_again_when_it_is_wanted_again() {
+        let (order, mut predictions) = (order(), Predictions::default());
+        predictions.add(&order);
+        predictions.shown = Some(order.clone());
+        let (_, first, _) = predictions.next().expect("it is made");
+        assert!(predictions.is_known(&order));
+        assert!(predictions.stop().is_ok());
+        assert!(predictions.stop().is_err(), "it is stopped already");
+        assert!(!predictions.is_known(&order), "nothing comes of it");
+        predictions.add(&order);
+        let ended = || Err(crate::failure::Failure::failed("it was stopped"));
+        predictions.put_down(&order, &first, ended());
+        let stage = |predictions: &Predictions| predictions.shown().map(|shown| shown.stage);
+        assert_eq!(stage(&predictions), Some(Stage::Waits), "the end of the first is not its end");
+        let (_, second, _) = predictions.next().expect("it is made again");
+        assert!(!second.runs.cancel.load(Ordering::Relaxed));
+        assert!(predictions.stop().is_ok());
+        predictions.put_down(&order, &second, ended());
+        assert!(matches!(stage(&predictions), Some(Stage::Stopped(_))));
+        assert!(!predictions.is_known(&order), "it is made again for whoever wants it");
     }
 }

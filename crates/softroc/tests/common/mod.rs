@@ -82,8 +82,17 @@ pub fn have(program: &str) -> bool {
 }
 
 /// Waits for something that must come.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
+pub fn until(what: &str, is_so: impl FnMut() -> bool) {
+    within(Duration::from_secs(120), what, is_so);
+}
+
+/// The same of what computes for long, and stands back behind everything else: on two slow cores a prediction takes minutes.
+pub fn until_long(what: &str, is_so: impl FnMut() -> bool) {
+    within(Duration::from_secs(600), what, is_so);
+}
+
+fn within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));

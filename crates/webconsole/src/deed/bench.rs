@@ -2,6 +2,7 @@
 
 use super::{Asked, Deed, Field, Order};
 use crate::World;
+use crate::foreseen::not_of;
 use crate::workbench::{Measure, Predict, command_line};
 use controller::{Error, ErrorKind, Result};
 
@@ -80,7 +81,8 @@ fn profile(world: &World, first: &str) -> Field {
 /// Begins a prediction, or stops the one that runs.
 ///
 /// # Errors
-/// `Invalid` if numbers cannot be read that the page says itself.
+/// `Invalid` if numbers cannot be read that the page says itself, a controller or a drive is asked for that the catalog does not have, or the volume
+/// is one of which nothing is predicted.
 pub(super) fn predict(world: &World, verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
     match verb {
         "predict-run" => foresee(world, of, asked).map(Some),
@@ -102,25 +104,57 @@ fn number(asked: &Asked<'_>, name: &str) -> Result<Option<u64>> {
     if word.is_empty() { Ok(None) } else { word.parse().map(Some).map_err(|_| wrong()) }
 }
 
+/// The slots that the page says are out.
+fn slots(asked: &Asked<'_>) -> Result<Vec<u16>> {
+    let words = asked.word("failed").split(',').filter(|word| !word.is_empty());
+    let slot = |word: &str| {
+        let wrong = || {
+            let sentence = format!("'{word}' is not the number of a slot; open the page of the volume again");
+            Error::new(ErrorKind::Invalid, sentence)
+        };
+        word.parse().map_err(|_| wrong())
+    };
+    words.map(slot).collect()
+}
+
+/// The model of that name, or the first one where nothing was said. What is joined of several names is none: a form names one, however many the
+/// command line takes.
+fn model<'w>(models: &'w [crate::Model], kind: &str, name: &str) -> Result<Option<&'w crate::Model>> {
+    if name.is_empty() {
+        return Ok(models.first());
+    }
+    let wrong = || {
+        let sentence =
+            format!("the catalog has no {kind} of that name; choose one of 'softroc catalog list'");
+        Error::new(ErrorKind::Invalid, sentence)
+    };
+    models.iter().find(|one| one.name == name).map(Some).ok_or_else(wrong)
+}
+
 fn foresee(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
     let offer = &world.workbench.offer;
-    let first = |models: &[crate::Model]| models.first().map(|one| one.name.clone()).unwrap_or_default();
-    let controller = said(asked, "controller", &first(&offer.controllers)).to_owned();
-    let drive = said(asked, "drive", &first(&offer.drives)).to_owned();
+    let known = model(&offer.controllers, "controller", asked.word("controller"))?;
+    let drive = model(&offer.drives, "drive", asked.word("drive"))?;
+    let named = |one: Option<&crate::Model>| one.map(|one| one.name.clone()).unwrap_or_default();
     let strip_kib = number(asked, "strip")?;
-    let known = offer.controllers.iter().find(|known| known.name == controller);
     // A controller that has no strips of that size takes its usual one: the command line says which.
     let offers = |kib: &u64| known.is_some_and(|known| known.strips_kib.contains(kib));
     let drives = number(asked, "drives")?.unwrap_or(1);
+    let failed = slots(asked)?;
+    let volume = world.volumes.iter().find(|volume| volume.name == of);
+    if let Some(why) = volume.and_then(|volume| not_of(volume, &failed)) {
+        return Err(Error::new(ErrorKind::Invalid, why));
+    }
+    let slots: Vec<String> = failed.iter().map(ToString::to_string).collect();
     let order = Predict {
-        controller,
-        drives: (usize::try_from(drives).unwrap_or(usize::MAX), drive),
+        controller: named(known),
+        drives: (usize::try_from(drives).unwrap_or(usize::MAX), named(drive)),
         level: said(asked, "level", "jbod").to_owned(),
         spans: number(asked, "spans")?.and_then(|spans| u16::try_from(spans).ok()).unwrap_or(1),
         strip_kib: strip_kib.filter(offers),
         profile: said(asked, "profile", LOAD).to_owned(),
         outstanding: said(asked, "outstanding", OUTSTANDING).to_owned(),
-        failed: Vec::new(),
+        failed,
     };
     let models = |models: &[crate::Model]| -> Vec<(String, String)> {
         models.iter().map(|one| (one.name.clone(), format!("{}: {}", one.name, one.about))).collect()
@@ -130,6 +164,7 @@ fn foresee(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
         Field::said("drives", order.drives.0.to_string()),
         Field::said("spans", order.spans.to_string()),
         Field::said("strip", asked.word("strip")),
+        Field::said("failed", slots.join(",")),
         Field::named("controller", "Controller", models(&offer.controllers), &order.controller),
         Field::named("drive", "Drives", models(&offer.drives), &order.drives.1),
         profile(world, &order.profile),
