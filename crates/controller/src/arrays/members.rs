@@ -50,6 +50,13 @@ pub(crate) enum Entering {
     Filled(Replacement),
 }
 
+impl Array {
+    /// The label of a drive that was to leave is off, or is to stay: that is recorded with the next change.
+    fn leaves_no_more(&self, drive: ondisk::Uuid) {
+        self.label.borrow_mut().leaving.retain(|other| *other != drive);
+    }
+}
+
 impl Arrays {
     /// Puts a drive into a slot that is out. The caller has the metadata turn.
     ///
@@ -97,13 +104,12 @@ impl Arrays {
         let recorded = match self.prepare(array, slot, drive, &next, fresh).await {
             Ok(()) => self.commit(array, next, Vec::new()).await,
             Err(error) => {
-                self.undo_place(array, slot, &before);
+                self.undo_place(array, slot, (&before, left));
                 return Err(error);
             }
         };
         if !recorded || !array.label().member[slot].is_online() {
-            self.undo_place(array, slot, &before);
-            array.label.borrow_mut().leaving.retain(|other| *other != left);
+            self.undo_place(array, slot, (&before, left));
             if replaces {
                 self.inventory.take_label_off(drive, &array.names()).await;
             }
@@ -125,7 +131,14 @@ impl Arrays {
         Ok(())
     }
 
-    fn undo_place(&self, array: &Array, slot: usize, before: &crate::arrays::array::SlotContent) {
+    /// A drive does not get a slot after all: what was there before has it, with its label.
+    fn undo_place(
+        &self,
+        array: &Array,
+        slot: usize,
+        (before, drive): (&crate::arrays::array::SlotContent, ondisk::Uuid),
+    ) {
+        array.leaves_no_more(drive);
         let mut places = array.places();
         places[slot] = before.clone();
         array.set_places(places);
@@ -378,26 +391,11 @@ impl Arrays {
             array.set_places(places);
             return Err(failed(format!("the replacement by drive {} could not be recorded", drive.name)));
         }
-        for volume in array.served() {
-            let Some(id) = volume.id() else { continue };
-            volume.note_swap(slot);
-            let slot = DriveIndex(slot as u16);
-            let promoted = Change::Promoted { slot, stale: volume.own_regions(&stale) };
-            let told = self.send_change(id, &promoted, None);
-            // Not waited for, as in `end_replacement`.
-            match &old {
-                Some(old) => self.drain(old, told),
-                None => drop(told),
-            }
-        }
+        self.tell_promoted(array, slot, &stale, old.as_ref());
         if !array.label().member[slot].is_online() {
             // It went out by the very change that gave it the slot: what the old one holds may be wanted.
-            array.label.borrow_mut().leaving.retain(|other| *other != left);
-            return Err(failed(format!(
-                "drive {} failed when it took the slot; drive {} still has what it held",
-                drive.name,
-                self.member_name(array, slot)
-            )));
+            array.leaves_no_more(left);
+            return Err(failed(format!("drive {} failed when it took the slot", drive.name)));
         }
         if let Some(old) = old {
             self.take_left_label_off(array, &old).await;
@@ -409,14 +407,35 @@ impl Arrays {
         Ok(())
     }
 
+    /// Shards get to know that a replacement has its slot.
+    fn tell_promoted(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        stale: &RegionSet,
+        old: Option<&Rc<Drive>>,
+    ) {
+        for volume in array.served() {
+            let Some(id) = volume.id() else { continue };
+            volume.note_swap(slot);
+            let slot = DriveIndex(slot as u16);
+            let promoted = Change::Promoted { slot, stale: volume.own_regions(stale) };
+            let told = self.send_change(id, &promoted, None);
+            // Not waited for, as in `end_replacement`.
+            match old {
+                Some(old) => self.drain(old, told),
+                None => drop(told),
+            }
+        }
+    }
+
     /// A drive was replaced: takes its label off. A power cut before that is durable leaves the start to do it.
     pub(crate) async fn take_left_label_off(&self, array: &Array, drive: &Drive) {
         let own = drive.member_label().map(|label| label.drive);
         if self.inventory.take_label_off(drive, &array.names()).await
             && let Some(own) = own
         {
-            // That is recorded with the next change.
-            array.label.borrow_mut().leaving.retain(|other| *other != own);
+            array.leaves_no_more(own);
         }
     }
 
