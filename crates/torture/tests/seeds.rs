@@ -255,6 +255,17 @@ fn a_volume_that_goes_to_another_layout_loses_nothing() {
     assert_fine(&run_all(2167..2168, &options, Times::Once, 1, |_, _| true));
 }
 
+/// A drive that had been replaced passed for its volume again (125065); what a move that had not begun left in a map ended the controller, or was
+/// shown (120620, 125382); the harness did not know what a move that is taken back does to hosts (125149), nor how much of a volume there is after
+/// one (125241).
+#[test]
+fn volumes_with_a_cache_that_lost_something_once_do_not_any_more() {
+    let options = Options { write_back: true, ..Options::default() };
+    for seed in [120620, 125065, 125149, 125241, 125382] {
+        assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
+    }
+}
+
 /// Journals lie on log devices that come, go, fail and are missing. Among them are seeds that failed once: 8 and 13, where a volume that
 /// lacked its log and a drive could never be started again; 31, where a volume said why another one was not started; and, with a
 /// cache, 122, where one waited for its log that had been stopped in order (all in controller/tests/log_devices.rs).
