@@ -370,7 +370,11 @@ impl Arrays {
                 let way = if from_save { CopyWay::MoveSaved } else { CopyWay::Move };
                 self.tell_first(order(ReshapeOrder::Copy(window, way))).await
             }
-            Step::Open(below) => self.tell_shards(order(ReshapeOrder::Open(below))).await,
+            Step::Open(below) => {
+                let opened = self.tell_shards(order(ReshapeOrder::Open(below))).await;
+                volume.set_left_closed(opened.is_err() && volume.is_left_closed());
+                opened
+            }
         }
     }
 
@@ -384,6 +388,7 @@ impl Arrays {
         is_saved: bool,
     ) -> std::result::Result<(), String> {
         let id = volume.id().ok_or_else(|| format!("'{}' is not served", volume.name()))?;
+        volume.set_left_closed(true);
         let leave = ReshapeOrder::Leave { is_saved };
         self.tell_shards(|done| ShardMessage::Reshape(id, leave.clone(), done)).await
     }

@@ -144,7 +144,8 @@ impl Tasks {
         StepEnd::Failed(left.err().map_or(why.clone(), |more| format!("{why}; {more}")))
     }
 
-    /// A window that is saved is moved, also by a task that stands still otherwise. Why it could not be: a sentence.
+    /// A window that is saved is moved, and one that a step that failed has left closed is opened, also by a task that stands still otherwise.
+    /// Why it could not be: a sentence.
     pub(super) async fn finish_window(&self, task: &Rc<Task>) -> Option<String> {
         let about = task.about();
         let array = about
@@ -152,7 +153,7 @@ impl Tasks {
             .and_then(|uuid| self.arrays.get(uuid))
             .filter(|_| task.kind() == TaskKind::Reshape)?;
         let volume = about.volume.and_then(|uuid| array.volume(uuid))?;
-        if !volume.is_served() || !has_saved_window(&volume) {
+        if !volume.is_served() || !(has_saved_window(&volume) || volume.is_left_closed()) {
             return None;
         }
         match self.reshape(task, &array, &volume).await {
