@@ -3,7 +3,7 @@
 use crate::common::Bench;
 use controller::{
     AttachPolicy, Command, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume,
-    Disks, Error, ErrorKind, Reply, ReshapeVolume, SetPolicy,
+    Disks, Error, ErrorKind, Reply, ReshapeVolume, SetPolicy, SetTask,
 };
 use std::sync::{Arc, Mutex};
 
@@ -157,14 +157,39 @@ fn a_wish_reaches_whoever_makes_disks_before_it_is_answered() {
 }
 
 /// A disk belongs to a UUID and has a size; a volume that comes to another layout gets others, and its disk would wait for ever.
+/// A volume that is a disk was not moved at all: nobody told the kernel of the size that it came to. While it is on its way, whoever makes disks
+/// hears of the old size, so that a controller that is started then finds its disk; and of the new one when it is there.
 #[test]
-fn a_volume_that_is_a_disk_is_not_moved_to_another_layout() {
+fn a_volume_that_is_a_disk_goes_to_another_layout_and_its_disk_hears_of_its_size() {
     let kernel = Arc::new(Kernel::default());
     let mut bench = bench(6, &kernel);
+    bench.add_drives(&["d"], crate::common::DRIVE);
     bench.ask(attach("data", false)).unwrap();
-    let order = ReshapeVolume { volume: "data".into(), ..ReshapeVolume::default() };
-    let why = bench.refused(ErrorKind::InUse, Command::VolumeReshape(order));
-    assert!(why.contains("first run 'softroc detach data'"), "{why}");
+    let heard = || kernel.looked.lock().unwrap().first().map(|volume| (volume.capacity_bytes, volume.number));
+    bench.wait(2);
+    let (before, _) = heard().expect("it is served");
+    let order = ReshapeVolume { volume: "data".into(), add: vec!["d".into()], ..ReshapeVolume::default() };
+    let Ok(Reply::Reshape { reshape, notes }) = bench.ask(Command::VolumeReshape(order)) else {
+        panic!("it is moved")
+    };
+    assert!(notes.iter().any(|note| note.starts_with("/dev/nbd0 stays what it is until then")), "{notes:?}");
+    let task = crate::reshape::task(&mut bench).task;
+    let limit_bytes_per_s = Some(256 << 10);
+    bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
+    let mut sizes = Vec::new();
+    for _ in 0..200 {
+        bench.wait(1);
+        sizes.extend(heard().map(|(size, _)| size));
+        if bench.show("data").reshape.is_none() {
+            break;
+        }
+    }
+    bench.wait(2);
+    assert!(sizes.contains(&before), "it is a disk on its way as well: {sizes:?}");
+    let served = bench.shards[0].volume_named("data").expect("it is served");
+    let number = u64::from(served.spec().id.0);
+    assert_eq!(heard(), Some((reshape.to.capacity_bytes, number)));
+    assert!(reshape.to.capacity_bytes > before);
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod presets;
 mod read_mode;
 mod reshape;
 mod reshape_ends;
+mod reshape_speed;
 mod reshape_stuck;
 mod returning;
 mod sectors;

@@ -44,6 +44,36 @@ fn a_drive_that_owes_a_write_of_the_old_layout_is_not_taken_in_again() {
     expect_content(&mut bench, bytes);
 }
 
+/// Shards passed hosts on before they knew what of the new room is to be resynced: who wrote there just then relied on redundancy that agrees with
+/// nothing.
+#[test]
+fn shards_know_what_is_to_be_resynced_before_any_host_gets_there() {
+    let way = WAYS[0];
+    let mut bench = prepared(way, 2, 48 * MIB);
+    let named = |bench: &Bench, shard: usize| bench.shards[shard].volume_named("data");
+    let before = named(&bench, 0).expect("it is served").spec().id;
+    let mut knows = [false; 2];
+    let _ordered = bench.begin_ask(Command::VolumeReshape(order(way)));
+    let deadline = bench.sim.now() + std::time::Duration::from_secs(600);
+    loop {
+        bench.sim.step();
+        assert!(bench.sim.now() < deadline, "it does not arrive");
+        for (shard, knows) in bench.shards.iter().zip(&mut knows) {
+            // Its parts have the next numbers.
+            let parts = (1..=2).filter_map(|next| shard.volume(engine::VolumeId(before.0 + next)));
+            *knows |= parts.into_iter().any(|part| !part.recorded_state().unsynced().is_empty());
+        }
+        let served = (0..2).filter_map(|shard| named(&bench, shard)).map(|volume| volume.spec().id);
+        if served.into_iter().any(|id| id != before) {
+            break;
+        }
+    }
+    assert_eq!(knows, [true; 2], "shards that know");
+    arrive(&mut bench);
+    bench.settle("data");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
 /// A volume that stands still halfway, and where its cursor is.
 fn halfway(way: Way, log: &[&str]) -> (Bench, u64, u64, u64) {
     let mut bench = prepared(way, 2, 48 * MIB);

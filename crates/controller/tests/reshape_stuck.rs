@@ -98,6 +98,35 @@ fn a_paused_task_moves_the_window_that_a_start_found_saved() {
     assert!(paused > 5, "it is on its way then: {paused}");
 }
 
+/// A step failed that records a window, and the task was paused: another task was begun in its place, and went on. Or it stood still, and the
+/// window was closed to hosts that write until somebody resumed it.
+#[test]
+fn a_window_that_a_failed_record_has_left_closed_is_opened_by_a_paused_task() {
+    let mut paused = 0;
+    for steps in (600..3000).step_by(75) {
+        let (mut bench, bytes) = begun(WAYS[0], steps);
+        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
+        let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
+        let Some(task) = tasks.iter().find(moves).map(|task| task.task) else { continue };
+        bench.sim.drive("a").unwrap().fail_next(u64::MAX, Some("write"), env::IoErrorKind::OutOfSpace);
+        let is_paused = bench.ask(Command::TaskPause { task }).is_ok();
+        bench.wait(5);
+        bench.sim.drive("a").unwrap().cancel_failures();
+        bench.wait(90);
+        let hosts = ask_for_all(&mut bench, bytes);
+        bench.wait(60);
+        assert_eq!(hosts.get(), (0, 0), "{steps} events");
+        if is_paused && bench.show("data").reshape.is_some() {
+            paused += 1;
+            bench.ask(Command::TaskResume { task }).expect("it stood still, and no other one was begun");
+        }
+        arrive(&mut bench);
+        expect_content(&mut bench, bytes);
+        assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    }
+    assert!(paused > 5, "it is on its way then: {paused}");
+}
+
 /// A drive is missing when windows are saved and moved, the process ends anywhere, and the drive is back at the next start: what it lacks is not read
 /// from it. That it lacks what is saved may stand in marks alone, which a start takes away, as what is saved was whole on the drives that were there.
 #[test]

@@ -169,9 +169,9 @@ pub enum ReshapeOrder {
     /// The volume is served by two layouts from now on, and hosts get to see it. What is saved is read where it is saved; who writes it waits
     /// until it is moved. Answered when no request is under way that was begun before.
     Begin(Box<ReshapePlace>),
-    /// Take the memory that copies need, and keep it until [`ReshapeOrder::Open`] or [`ReshapeOrder::Leave`]. For the shard that copies, before anything is
-    /// closed: hosts that wait for a window hold memory, and it may be all there is.
-    Reserve,
+    /// Take the memory that copying so much needs, and keep it until [`ReshapeOrder::Open`] or [`ReshapeOrder::Leave`]. For the shard that copies, before
+    /// anything is closed: hosts that wait for a window hold memory, and it may be all there is.
+    Reserve(ByteCount),
     /// Hosts wait that ask for the window. Answered when no request to it is under way here. What caches have of it is to be drained
     /// then ([`ShardMessage::Drain`](crate::ShardMessage::Drain)).
     Close(Window),

@@ -356,7 +356,10 @@ impl Shard {
             let begun = begin_reshape(&volume, &place, &to, &save);
             // A window that was found saved is closed already: who copies it has its memory before hosts can wait for it.
             let copies = volume.shard().index().0 == 0 && !place.moved.saved.is_zero();
-            if begun.is_ok() && copies && reshape(&volume, ReshapeOrder::Reserve).await.is_err() {
+            if begun.is_ok()
+                && copies
+                && reshape(&volume, ReshapeOrder::Reserve(place.moved.saved)).await.is_err()
+            {
                 return answer_control(&done, Err(format!("'{}' is not on its way", volume.name())));
             }
             if begun.is_ok() {

@@ -45,7 +45,8 @@ pub fn longest_payload(pool: &BufferPool) -> ByteCount {
 }
 
 /// How large a target is, and which requests suit it. It does not change while the target is served, but for
-/// what hosts are told of sectors: that holds for those that connect from then on.
+/// what hosts are told of sectors, which holds for those that connect from then on, and for the capacity, which may grow: requests for
+/// what is new are carried out, whenever a host has connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetGeometry {
     /// Bytes that hosts may use.

@@ -16,14 +16,22 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use units::ByteCount;
-use world_sim::{Actor, SimId};
+use world_sim::{Actor, Paced, Pacer, SimId};
 
 /// Tokens of events: the command reaches the drive; with [`RETURNED`], its answer reaches the engine.
 const RETURNED: u64 = 1 << 32;
 
 struct Slot {
     request: IoRequest,
-    completion: Completion,
+    waits: Waits,
+}
+
+/// Who waits for a command.
+enum Waits {
+    /// The engine, for which this is the drive.
+    Engine(Completion),
+    /// A simulated drive, which has the content, and takes this one's time.
+    Drive(Paced),
 }
 
 #[derive(Default)]
@@ -87,9 +95,23 @@ impl DrivePort {
     }
 
     /// The engine has its answer: whoever waits for it is woken, and goes on when nothing here does.
-    fn finish(state: &mut State, tag: u32) {
-        if let Some(Slot { request, completion }) = state.slots.take(tag) {
-            completion.complete(outcome(request));
+    fn finish(&self, state: &mut State, tag: u32) {
+        match state.slots.take(tag) {
+            Some(Slot { request, waits: Waits::Engine(completion) }) => completion.complete(outcome(request)),
+            Some(Slot { waits: Waits::Drive(paced), .. }) => paced.end(&self.core.sim),
+            None => {}
+        }
+    }
+
+    /// A command arrives: it goes to the drive as soon as there is a place in its queue.
+    fn take_in(&self, slot: Slot) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let tag = state.slots.put(slot);
+        if state.in_drive < self.queue_depth {
+            self.send(state, tag);
+        } else {
+            state.waiting.push_back(tag);
         }
     }
 }
@@ -140,14 +162,13 @@ impl Drive for DrivePort {
     }
 
     fn start(&self, request: IoRequest, completion: Completion) {
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        let tag = state.slots.put(Slot { request, completion });
-        if state.in_drive < self.queue_depth {
-            self.send(state, tag);
-        } else {
-            state.waiting.push_back(tag);
-        }
+        self.take_in(Slot { request, waits: Waits::Engine(completion) });
+    }
+}
+
+impl Pacer for DrivePort {
+    fn begin(&self, request: IoRequest, paced: Paced) {
+        self.take_in(Slot { request, waits: Waits::Drive(paced) });
     }
 }
 
@@ -161,7 +182,7 @@ impl Done for DrivePort {
         };
         match read {
             // The answer alone takes no time on the link.
-            0 => Self::finish(state, tag),
+            0 => self.finish(state, tag),
             read => {
                 let at_ns = self.core.carry_up(&self.link, self.core.sim.now().ns, read);
                 self.at(at_ns, RETURNED | u64::from(tag));
@@ -177,7 +198,7 @@ impl Done for DrivePort {
 impl Actor for DrivePort {
     fn act(self: Rc<Self>, token: u64) {
         if token & RETURNED != 0 {
-            return Self::finish(&mut self.state.borrow_mut(), token as u32);
+            return self.finish(&mut self.state.borrow_mut(), token as u32);
         }
         let tag = token as u32;
         let command = self.state.borrow().slots.get(tag).map(|slot| command(tag, &slot.request));

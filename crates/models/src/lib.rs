@@ -16,7 +16,8 @@
 //! # What holds
 //! - Times are whole nanoseconds, and no decision is made by a floating-point number. Everything random comes
 //!   from the simulation's seed, in a stream a drive.
-//! - Nothing keeps content: buffers are hollow, and a solid one reads as zeroes.
+//! - Nothing keeps content: buffers are hollow, and a solid one reads as zeroes. Where content matters as well, a simulated drive has it,
+//!   and takes the time of a drive here ([`Server::pace`]).
 //! - A resource serves in the order in which work reaches it ([`Resource`]) and knows how long it was busy, so
 //!   that what limits a run has a name.
 //! - Every parameter is a number in the catalog, with its unit in its name and with its source.

@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::{ProcessId, SimHandle, SimId};
+use world_sim::{ProcessId, SimDrive, SimHandle, SimId};
 
 /// What a server is made of.
 #[derive(Clone, Debug)]
@@ -322,6 +322,12 @@ impl Server {
     /// The drives that are for the log.
     pub fn log(&self) -> Vec<Arc<dyn DriveSource>> {
         self.sources().split_off(self.members)
+    }
+
+    /// Has a simulated drive take the time that the drive in a slot takes, its link and its controller included. The simulated one keeps the
+    /// content, and fails as it does. There must be such a slot.
+    pub fn pace(&self, slot: usize, drive: &SimDrive) {
+        drive.pace_by(self.ports[slot].clone());
     }
 
     fn sources(&self) -> Vec<Arc<dyn DriveSource>> {

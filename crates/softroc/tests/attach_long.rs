@@ -106,6 +106,74 @@ grep -c panicked /state/serve.log | sed 's/^/PANICS second /'
 umount /state
 "#;
 
+/// ext4 under fio while RAID 5 of four drives becomes RAID 6 of six, with a kill and a pulled drive on the way; then the file system grows, and
+/// Linux md reads what is left of the drives by DDF.
+const GROWS: &str = r#"
+insmod /modules/nbd.ko; insmod /modules/ublk_drv.ko 2>/dev/null
+/sbin/mke2fs -q -t ext4 $STATE; mount -t ext4 $STATE /state
+serve
+ask drive add $DRIVES $SPARES >/dev/null
+ask volume create data --level raid5 --write-mode write-through --drives $DRIVES >/dev/null
+loads() { # until there is /run/enough
+    rounds=0
+    while [ ! -e /run/enough ]; do
+        load --directory=/mnt --size=16m --ioengine=psync --numjobs=2 || { echo "FIO failed $?"; cat /run/fio; break; }
+        rounds=$((rounds+1))
+    done
+    echo "FIO rounds $rounds"
+}
+shown() { ask volume show data >/run/shown 2>&1; }
+has_moved() { shown && grep -q ' [1-9][0-9]* % on the way' /run/shown; }
+is_moving() { shown && grep -q 'on the way' /run/shown; }
+has_come() { shown && ! grep -q 'on the way' /run/shown; }
+has_grown() { [ $(cat /sys/block/nbd0/size) -gt $before ]; }
+task() { ask task list --json | tr '{,' '\n\n' | sed -n 's/.*"task": *\([0-9]*\).*/\1/p' | head -n 1; }
+
+say attached ask attach data
+attached
+say mkfs /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0 /dev/softroc/data
+say mount mount -t ext4 /dev/softroc/data /mnt
+before=$(cat /sys/block/nbd0/size)
+loads & fio=$!
+patience=900
+goes_on nbd0 100
+say migrate ask volume migrate data --level raid6 --add $SPARES
+say slow ask task set $(task) --limit 4M
+within "a part moved" has_moved
+over -KILL; serve; goes_on nbd0 50
+is_moving && echo "MOVING after-kill yes"
+set -- $DRIVES; first=$1; shift
+echo 1 >/sys/block/$(basename $first)/device/delete
+goes_on nbd0 50
+is_moving && echo "MOVING after-pull yes"
+say fast ask task set $(task) --limit 0
+within "the other layout" has_come
+goes_on nbd0 20
+within "a larger disk" has_grown
+echo "SECTORS disk $before $(cat /sys/block/nbd0/size)"
+say resize resize2fs /dev/softroc/data
+df -k /mnt | tail -n 1 | sed 's/^/DF /'
+goes_on nbd0 50
+touch /run/enough; ended "fio" $fio
+say umount umount /mnt
+say fsck /sbin/e2fsck -fn /dev/softroc/data
+echo "HASH softroc $(sha256sum </dev/softroc/data)"
+cat /run/shown
+say detached ask detach data
+over -TERM
+grep -c panicked /state/serve.log | sed 's/^/PANICS grows /'
+echo 1 >/sys/module/md_mod/parameters/start_ro
+say assemble mdadm --assemble /dev/md/c --metadata=ddf "$@" $SPARES
+say incremental mdadm --incremental --run /dev/md/c
+for b in /sys/block/md*; do
+    [ $(cat $b/size) = 0 ] && continue
+    echo "VOLUME md $(cat $b/md/level) $(cat $b/md/layout) $(cat $b/md/raid_disks) $(cat $b/size) $(cat $b/md/degraded)"
+    echo "HASH md $(sha256sum </dev/$(basename $b))"
+    mdadm --stop /dev/$(basename $b)
+done
+umount /state
+"#;
+
 /// What a request costs the controller: its processor time, where the guest's clock counts instructions, a nanosecond each.
 const COST: &str = r#"
 insmod /modules/nbd.ko; insmod /modules/ublk_drv.ko 2>/dev/null
@@ -154,12 +222,19 @@ fn drives(folder: &Folder, sizes_mib: &[u64]) -> Vec<PathBuf> {
     sizes_mib.iter().enumerate().map(drive).collect()
 }
 
-/// Boots the machine with these drives: three of the volume, two to replace some, and the one with what is to last.
-fn boot(folder: &Folder, drives: &[PathBuf], script: &str) -> Option<Verdict> {
+/// Boots the machine with these drives: so many of the volume, two more, and the one with what is to last. It has these programs as well.
+fn boot(
+    folder: &Folder,
+    drives: &[PathBuf],
+    (members, script): (usize, &str),
+    programs: &[&str],
+) -> Option<Verdict> {
     let mut guest = Guest::with_more("what lies on a disk of this machine")?;
     let names = guest.give(drives, Keep::Everything);
     guest.give_program(env!("CARGO_BIN_EXE_softroc"), folder);
-    let (volume, spares, state) = (names[..3].join(" "), names[3..5].join(" "), &names[5]);
+    programs.iter().for_each(|program| guest.give_program(program, folder));
+    let (volume, more) = names.split_at(members);
+    let (volume, spares, state) = (volume.join(" "), more[..2].join(" "), &more[2]);
     guest.script +=
         &format!("DRIVES=\"{volume}\"\nSPARES=\"{spares}\"\nSTATE=\"{state}\"\n{FIO}{BEGIN}{script}");
     // It takes long: whoever watches sees how far it is.
@@ -181,7 +256,7 @@ fn what_administrators_put_on_a_disk_bears_kills_pulled_drives_and_a_reboot() {
     }
     let folder = Folder::new("attach-long");
     let drives = drives(&folder, &[256, 256, 256, 256, 256, 128]);
-    let Some(verdict) = boot(&folder, &drives, FIRST) else { return };
+    let Some(verdict) = boot(&folder, &drives, (3, FIRST), &[]) else { return };
     for way in ["nbd", "ublk"] {
         let of = |what: &[&str]| what.iter().map(|what| format!("{what}-{way}")).collect::<Vec<_>>();
         let good = of(&[
@@ -205,12 +280,51 @@ fn what_administrators_put_on_a_disk_bears_kills_pulled_drives_and_a_reboot() {
     succeeds(&verdict, &["mkfs-last", "mount-last", "umount-last", "umount-state"]);
     verdict.expect("PANICS", "first", "0");
     // The machine is booted anew.
-    let verdict = boot(&folder, &drives, SECOND).expect("it was booted before");
+    let verdict = boot(&folder, &drives, (3, SECOND), &[]).expect("it was booted before");
     succeeds(&verdict, &["mounted", "umount"]);
     assert!(verdict.0.contains("SAME after-reboot"), "{}", verdict.0);
     verdict.expect("PANICS", "second", "0");
     let state = verdict.of("STATE", "reboot").unwrap_or_default();
     assert!(state.contains("data connected read-write /dev/softroc/data mounted at /mnt"), "{state}");
+}
+
+#[test]
+fn a_file_system_grows_with_its_volume_and_linux_md_reads_what_comes_of_it() {
+    const RESIZE: &str = "/sbin/resize2fs";
+    if !is_long() {
+        return;
+    }
+    if !std::path::Path::new(RESIZE).exists() {
+        return skipped("a file system that grows with its volume", "there is no resize2fs (e2fsprogs)");
+    }
+    let folder = Folder::new("attach-grows");
+    let drives = drives(&folder, &[128, 128, 128, 128, 128, 128, 128]);
+    let Some(verdict) = boot(&folder, &drives, (4, GROWS), &[RESIZE]) else { return };
+    succeeds(
+        &verdict,
+        &[
+            "attached", "mkfs", "mount", "migrate", "slow", "fast", "resize", "umount", "fsck", "detached",
+            "assemble",
+        ],
+    );
+    for when in ["after-kill", "after-pull"] {
+        verdict.expect("MOVING", when, "yes");
+    }
+    assert!(!verdict.0.contains("FIO failed") && !verdict.0.contains("LATE "), "{}", verdict.0);
+    // Three strips of data in a row, and then four.
+    let sectors: Vec<u64> =
+        verdict.of("SECTORS", "disk").unwrap_or_default().split(' ').flat_map(str::parse).collect();
+    let [before, after] = sectors[..] else { panic!("{}", verdict.0) };
+    assert!(after >= before / 3 * 4, "{before} sectors, and then {after}");
+    let blocks = verdict.0.lines().find_map(|line| line.strip_prefix("DF ")).unwrap_or_default();
+    let blocks: u64 = blocks.split_whitespace().nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
+    assert!(blocks > before / 2, "{blocks} KiB in the file system: it has grown\n{}", verdict.0);
+    verdict.expect("PANICS", "grows", "0");
+    // The drive that was pulled is not there.
+    let volume = verdict.of("VOLUME", "md").unwrap_or_default();
+    assert!(volume.starts_with("raid6 10 6 ") && volume.ends_with(" 1"), "{volume}\n{}", verdict.0);
+    assert_eq!(verdict.of("HASH", "md"), verdict.of("HASH", "softroc"), "{}", verdict.0);
+    assert!(verdict.of("HASH", "md").is_some(), "{}", verdict.0);
 }
 
 #[test]

@@ -139,7 +139,8 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
     }
     let Some(mut guest) = guest() else { return };
     let mut controller = Controller::new("md");
-    let all: Vec<Judged> = kinds().into_iter().map(|kind| judged::make(&controller, kind)).collect();
+    let mut all: Vec<Judged> = kinds().into_iter().map(|kind| judged::make(&controller, kind)).collect();
+    all.push(moved(&controller));
     let hashes: Vec<String> = all.iter().map(|judged| hash_of(&controller, &judged.name)).collect();
     // One more was written to while a drive was out.
     let degraded = judged::make(&controller, Kind { arrangement: None, ..kind_of("raid5") });
@@ -170,6 +171,25 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
     }
     verdict.expect("HASH", "degraded", &degraded_hash);
     expect_foreign(&verdict, &changed.name, &changed_drives);
+}
+
+/// A volume that was RAID 5 on three drives, and went to RAID 6 on five while it was there.
+fn moved(controller: &Controller) -> Judged {
+    let kind = Kind { drives: 3, arrangement: None, ..kind_of("raid5") };
+    let Judged { name, mut drives, .. } = judged::make(controller, kind);
+    controller.softroc(&["volume", "set", &name, "--write-mode", "write-through"]).ok();
+    let more = controller.file_drives_of(judged::DRIVE, 2);
+    let mut migrate = vec!["volume", "migrate", &name, "--level", "raid6", "--add"];
+    migrate.extend(more.iter().map(String::as_str));
+    controller.softroc(&migrate).ok();
+    controller.wait_optimal(&name);
+    let capacity = controller.capacity(&name);
+    // In room that it did not have before.
+    judged::write(controller, &name, capacity - 77_777, &common::pattern(5, 77_777));
+    drives.extend(more.into_iter().map(PathBuf::from));
+    let arrangement = Some("ddf-n-continue");
+    let kind = Kind { arrangement, level: "raid6", drives: 5, known: Known::Structures("raid6", 10), ..kind };
+    Judged { kind, name, drives, capacity }
 }
 
 fn kind_of(level: &str) -> Kind {

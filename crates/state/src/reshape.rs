@@ -177,17 +177,27 @@ impl Reshape {
         }
     }
 
-    /// What is moved next, when all below `at` is, and whether it has to be saved. `None`: all is moved.
-    pub fn next(&self, at: ByteOffset) -> Option<(Window, bool)> {
+    /// What so many bytes of the volume take of each drive by the new layout.
+    pub fn of_each_drive(&self, bytes: ByteCount) -> ByteCount {
+        let new = Row::of(&self.to);
+        ByteCount(bytes.0.div_ceil(new.data) * new.len)
+    }
+
+    /// What is moved next, when all below `at` is, and whether it has to be saved. `None`: all is moved. `most`: what is moved of each drive at
+    /// most, where rows allow so little.
+    pub fn next(&self, at: ByteOffset, most: ByteCount) -> Option<(Window, bool)> {
         if at.0 >= self.bytes.0 {
             return None;
         }
         let new = Row::of(&self.to);
+        let most = self.most_rows.min((most.0 / new.len).max(1));
         let (first, last) = (at.0 / new.data, self.bytes.0.div_ceil(new.data));
-        let free = (self.live_from(at.0) / new.len).min(first + self.most_rows).min(last).max(first);
+        let free = (self.live_from(at.0) / new.len).min(first + most).min(last).max(first);
         // There is one: old and new rows end together after what can be saved at the latest.
         let is_apart = |end: &u64| end * new.len <= self.live_from(end * new.data);
-        let saved = (first + 1..=last.min(first + self.save_rows)).rev().find(is_apart).unwrap_or(first);
+        let mut ends = first + 1..=last.min(first + self.save_rows);
+        let within = ends.clone().rev().filter(|end| end - first <= most).find(is_apart);
+        let saved = within.or_else(|| ends.find(is_apart)).unwrap_or(first);
         // A record and a flush for a row or two take longer than writing more of them twice.
         match (free - first) * 4 >= saved - first {
             true => Some((self.rows(first..free), false)),
@@ -245,13 +255,22 @@ pub struct Mover {
     /// What is being moved, and whether it is saved first.
     window: Option<(Window, bool)>,
     phase: Phase,
+    /// What is moved of each drive at a time at most.
+    most: ByteCount,
 }
 
 impl Mover {
     /// Goes on where the record says, at a start, or after a step that failed. Nothing is closed yet. Hosts must not write what is saved before
     /// the first [`Step::Open`]; until it is closed they may read it where it is saved.
     pub fn new(reshape: Reshape, recorded: Moved) -> Mover {
-        Mover { reshape, recorded, window: None, phase: Phase::Confirming }
+        let most = ByteCount(u64::MAX);
+        Mover { reshape, recorded, window: None, phase: Phase::Confirming, most }
+    }
+
+    /// From the next window on so much of each drive is moved at a time at most, where rows allow so little: hosts that ask for it wait for
+    /// all of it.
+    pub fn limit(&mut self, most: ByteCount) {
+        self.most = most;
     }
 
     /// What is to be done next; `None`: all is moved.
@@ -296,7 +315,7 @@ impl Mover {
             Phase::Writing => Phase::RecordingMove,
             Phase::RecordingMove => Phase::Opening,
             Phase::Opening => {
-                self.window = self.reshape.next(self.recorded.to);
+                self.window = self.reshape.next(self.recorded.to, self.most);
                 Phase::Closing
             }
         };

@@ -37,6 +37,7 @@ const START_USER_RECOVERY: u32 = 0x10;
 const END_USER_RECOVERY: u32 = 0x11;
 const GET_FEATURES: u32 = 0x13;
 const DEL_DEV_ASYNC: u32 = 0x14;
+const UPDATE_SIZE: u32 = 0x15;
 const FETCH_REQ: u32 = 0x20;
 const COMMIT_AND_FETCH_REQ: u32 = 0x21;
 
@@ -47,6 +48,8 @@ const QUEUE_BYTES: u32 = 16;
 const USER_RECOVERY: u64 = 1 << 3;
 const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 const USER_COPY: u64 = 1 << 7;
+/// Linux 6.16 or newer.
+const CAN_UPDATE_SIZE: u64 = 1 << 10;
 const NEEDED: u64 = USER_RECOVERY | USER_RECOVERY_REISSUE | USER_COPY;
 
 /// What a device says of itself: it has no disk, or has lost its process and waits for another one.
@@ -271,6 +274,20 @@ impl UblkControl {
         let asked = self.ask(3, END_USER_RECOVERY, index, &mut [], std::process::id().into());
         asked.map_err(|error| {
             system_error(error, format!("the kernel does not let ublk device {index} go on"))
+        })
+    }
+
+    /// Gives a disk another size, whoever uses it. Whether this kernel can.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn resize(&mut self, index: u32, size: ByteCount) -> Result<bool> {
+        if self.features()? & CAN_UPDATE_SIZE == 0 {
+            return Ok(false);
+        }
+        let asked = self.ask(3, UPDATE_SIZE, index, &mut [], size.0 / 512);
+        asked.map(|()| true).map_err(|error| {
+            system_error(error, format!("the kernel does not give ublk device {index} another size"))
         })
     }
 

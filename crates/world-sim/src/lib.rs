@@ -40,7 +40,7 @@ mod trace;
 mod world;
 
 pub use crate::core::{Actor, SimHandle, SimId};
-pub use drive::{DriveImage, DriveStats, FaultKind, SimDrive, StrayWrite};
+pub use drive::{DriveImage, DriveStats, FaultKind, Paced, Pacer, SimDrive, StrayWrite};
 pub use kept::KeptImage;
 pub use options::{
     Costs, DriveFaults, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed, Unwritten,

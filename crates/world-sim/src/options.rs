@@ -2,7 +2,7 @@
 
 use env::{Hardware, HealthScript, Work};
 use std::time::Duration;
-use units::{ByteCount, ByteRange, SectorSize};
+use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// In which order ready tasks run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -192,6 +192,9 @@ pub struct DriveOptions {
     pub unwritten: Unwritten,
     /// What trimmed blocks read as.
     pub trimmed: Trimmed,
+    /// What is written as a whole below this address is not kept, and reads as zeroes: for measurements of time, where content would only
+    /// cost memory.
+    pub forgets_below: ByteOffset,
     /// How long an operation takes.
     pub latency: Latency,
     /// Faults that come by themselves.
@@ -238,6 +241,7 @@ impl Default for DriveOptions {
             cache: ByteCount(8 << 20),
             unwritten: Unwritten::Zeroes,
             trimmed: Trimmed::Zeroes,
+            forgets_below: ByteOffset::ZERO,
             latency: Latency::range_us(50, 500),
             faults: DriveFaults::default(),
             hardware: Hardware::default(),

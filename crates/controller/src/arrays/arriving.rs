@@ -5,14 +5,15 @@
 //!    while a drive is missing. Regions beyond are marked in the map, since what the drives hold there agrees with nothing. Killed here:
 //!    once more, and more is resynced than has to be.
 //! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on. Killed here: it is so.
-//! 3. The shards pass hosts on to it.
+//! 3. The shards hear what of it is to be resynced.
+//! 4. When all have, they pass hosts on to it.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::reshape::forget_regions;
 use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
-use engine::{Change, RegionIndex, RegionSet, ReshapeOrder, ShardMessage};
+use engine::{Change, RegionIndex, RegionSet, ReshapeOrder, ShardMessage, VolumeId};
 use std::rc::Rc;
 use units::ByteCount;
 
@@ -56,20 +57,32 @@ impl Arrays {
             self.record_end(array, (volume, &to, &save), filled).await?
         };
         self.pass_on_log(part, to.uuid()).await;
+        self.tell_rest(&to, (id, to_id), rest).await;
         self.tell_end(array, (volume, &to), id).await?;
         to.takes_over(volume);
         volume.set_served(None);
-        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
-            if let Err(why) = self.apply(to_id, &change).await {
-                tracing::error!("what is to be resynced of '{}' did not reach every shard: {why}", to.name());
-            }
-        }
         to.hide(false);
         self.withdraw_one(array, &save).await;
         let _turn = array.metadata.take(1).await;
         array.forget_regions(vec![volume.regions(), save.regions()]);
         array.look_at_state(self.env.unix_time());
         Ok(Some(to))
+    }
+
+    /// Tells the shards what of a volume is to be resynced that has come to its layout, before any of them has hosts write there. A resync begins, so
+    /// all of its stripes are in use by then: nothing of the old layout is any more.
+    async fn tell_rest(self: &Rc<Self>, to: &Volume, (id, to_id): (VolumeId, VolumeId), rest: RegionSet) {
+        let all = ReshapeOrder::Widen(0..to.geometry.stripes().0);
+        let widened = self.tell_shards(|done| ShardMessage::Reshape(id, all.clone(), done)).await;
+        let mut told = widened;
+        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
+            if told.is_ok() {
+                told = self.apply(to_id, &change).await;
+            }
+        }
+        if let Err(why) = told {
+            tracing::error!("what is to be resynced of '{}' did not reach every shard: {why}", to.name());
+        }
     }
 
     /// Tells the shards that a volume has come to its layout. What a drive was asked by the old one, and has not returned, may still land there:

@@ -31,8 +31,8 @@ use units::{ByteCount, ByteOffset};
 /// Why its writes are not answered from the cache.
 pub(super) const MOVES: &str = "it is on its way to another layout";
 
-/// What of each drive is moved at a time at most: hosts wait for it.
-const MOST: ByteCount = ByteCount(8 << 20);
+/// What of each drive is moved at a time at most, where no host asks for anything: the more, the less it matters what recording it takes.
+const MOST: ByteCount = ByteCount(64 << 20);
 
 /// In how many windows a volume is moved at least, where its rows allow it: hosts are never to wait for all of it.
 const LEAST_WINDOWS: u64 = 32;
@@ -355,7 +355,7 @@ impl Arrays {
         let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
         match step {
             Step::Close(window) => {
-                self.tell_first(order(ReshapeOrder::Reserve)).await?;
+                self.tell_first(order(ReshapeOrder::Reserve(window.bytes.len))).await?;
                 self.tell_shards(order(ReshapeOrder::Close(window))).await?;
                 for volume in [id, to] {
                     self.tell_shards(|done| ShardMessage::Drain(volume, done)).await?;
@@ -370,7 +370,11 @@ impl Arrays {
                 let way = if from_save { CopyWay::MoveSaved } else { CopyWay::Move };
                 self.tell_first(order(ReshapeOrder::Copy(window, way))).await
             }
-            Step::Open(below) => self.tell_shards(order(ReshapeOrder::Open(below))).await,
+            Step::Open(below) => {
+                let opened = self.tell_shards(order(ReshapeOrder::Open(below))).await;
+                volume.set_left_closed(opened.is_err() && volume.is_left_closed());
+                opened
+            }
         }
     }
 
@@ -384,6 +388,7 @@ impl Arrays {
         is_saved: bool,
     ) -> std::result::Result<(), String> {
         let id = volume.id().ok_or_else(|| format!("'{}' is not served", volume.name()))?;
+        volume.set_left_closed(true);
         let leave = ReshapeOrder::Leave { is_saved };
         self.tell_shards(|done| ShardMessage::Reshape(id, leave.clone(), done)).await
     }

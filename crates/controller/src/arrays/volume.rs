@@ -35,6 +35,8 @@ pub(crate) struct Volume {
     former: RefCell<Vec<VolumeId>>,
     /// A part: up to which of its stripes there is anything, once all is moved to it.
     filled: Cell<u64>,
+    /// See [`Volume::is_left_closed`].
+    left_closed: Cell<bool>,
     /// By slot, how often the shards were told of another drive since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
@@ -81,6 +83,7 @@ impl Volume {
             served: Cell::default(),
             former: RefCell::default(),
             filled: Cell::default(),
+            left_closed: Cell::default(),
             swaps: RefCell::default(),
             hidden: Cell::default(),
             draining: RefCell::default(),
@@ -227,6 +230,15 @@ impl Volume {
 
     pub(super) fn set_filled(&self, stripes: u64) {
         self.filled.set(stripes);
+    }
+
+    /// Whether a window of it is closed with which nobody goes on: hosts cannot write there.
+    pub(crate) fn is_left_closed(&self) -> bool {
+        self.left_closed.get()
+    }
+
+    pub(super) fn set_left_closed(&self, is_left: bool) {
+        self.left_closed.set(is_left);
     }
 
     pub(super) fn set_served(&self, id: Option<VolumeId>) {

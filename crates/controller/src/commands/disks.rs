@@ -108,11 +108,8 @@ impl Commands {
         volumes.filter_map(|(array, volume)| self.disk_volume(&array, &volume)).collect()
     }
 
-    /// A volume as a disk; `None` if it is not served, or will have another size.
+    /// A volume as a disk; `None` if it is not served. On its way to another layout it has the size that it had.
     fn disk_volume(&self, array: &Array, volume: &Volume) -> Option<DiskVolume> {
-        if volume.is_on_its_way() {
-            return None;
-        }
         let (number, label) = (volume.id()?.0.into(), volume.label());
         let sectors = sectors::host_sectors(array, volume);
         Some(DiskVolume {

@@ -1,19 +1,17 @@
-//! What is refused of a volume that is on its way to another layout.
+//! What is said and refused of a volume that is on its way to another layout.
 
 use super::Commands;
 use crate::arrays::volume::Volume;
 use crate::interface::{Command, Error, ErrorKind, Result};
 
 impl Commands {
-    /// Whether a volume is no disk of this machine: a disk has a size, and nobody tells the kernel of the one that the volume comes to.
-    pub(super) fn check_no_disk(&self, volume: &Volume) -> Result<()> {
-        let Some(disk) = self.attached.of(&volume.uuid().to_string()) else { return Ok(()) };
-        let name = volume.name();
-        let sentence = format!(
-            "'{name}' is {} of this machine, whose size would stay what it is; first run 'softroc detach {name}', and 'softroc attach {name}' when it is there",
+    /// What becomes of the disk that a volume is.
+    pub(super) fn note_of_disk(&self, volume: &Volume) -> Option<String> {
+        let disk = self.attached.of(&volume.uuid().to_string())?;
+        Some(format!(
+            "{} stays what it is until then, and then has the new size; a file system on it can be grown after that (resize2fs, xfs_growfs)",
             disk.device
-        );
-        Err(Error::new(ErrorKind::InUse, sentence))
+        ))
     }
 
     /// Whether a change can be made now: not one that a volume on its way would have to take along.
@@ -28,7 +26,6 @@ impl Commands {
                 let drive = self.arrays.find_drive(drive).ok();
                 drive.and_then(|drive| self.arrays.place_of(&drive)).map(|(array, _)| array)
             }
-            Command::VolumeAttach { volume, .. } => self.arrays.find_array(volume).ok(),
             Command::TaskStart(start) if start.what.is_init() => {
                 start.volume.as_ref().and_then(|volume| self.arrays.find_array(volume).ok())
             }

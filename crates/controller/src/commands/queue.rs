@@ -234,11 +234,10 @@ impl Commands {
 
     /// `volume expand`, `volume migrate`.
     async fn reshape(&self, order: &ReshapeVolume) -> Result<Reply> {
-        let (_, volume) = self.arrays.find_volume(&order.volume)?;
-        self.check_no_disk(&volume)?;
-        let (array, volume, info, notes) = self.lifecycle.reshape_volume(order).await?;
+        let (array, volume, info, mut notes) = self.lifecycle.reshape_volume(order).await?;
         if !order.dry_run {
             self.tasks.ensure_reshape(&array, &volume, "an operator asked for it");
+            notes.extend(self.note_of_disk(&volume));
         }
         Ok(Reply::Reshape { reshape: Box::new(info), notes })
     }

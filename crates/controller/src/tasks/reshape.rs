@@ -15,9 +15,19 @@ use engine::{Moved, Mover, Step};
 use layout::Geometry;
 use std::rc::Rc;
 use std::time::Duration;
+use units::ByteCount;
 
 /// The longest that the task stands back after a window.
 const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// What of each drive is moved at a time at least, where rows allow so little: all drives take time to record that it is.
+const LEAST: ByteCount = ByteCount(1 << 20);
+
+/// The most beside hosts.
+const MOST_BESIDE_HOSTS: ByteCount = ByteCount(8 << 20);
+
+/// How long it is to take beside hosts: those that ask for the window wait for all of it, and others for what drives have to do for it.
+const BESIDE_HOSTS: Duration = Duration::from_millis(100);
 
 /// How often a window that is saved is tried in a row before hosts that write there are told that nobody goes on: what drives did not answer
 /// is done without them the next time.
@@ -97,26 +107,32 @@ impl Tasks {
                     () => return self.leave_window(array, volume, (recorded, step), why).await,
                 }
             }
+            if opened {
+                tries = 1;
+                let (at, took) = (mover.recorded().to.0, self.env.now().since(began));
+                let mut progress = task.progress();
+                (progress.done_bytes, progress.total_bytes) = (at, total);
+                task.advance(self.env.now(), progress);
+                self.list.touch();
+                if at < total {
+                    self.stand_back(task, (began, at - before), requests(volume) != asked).await;
+                }
+                if task.wish() != Wish::Run || self.attention.is_closing() {
+                    return StepEnd::Stopped;
+                }
+                if array.is_unsynced_on_its_way(volume) || !volume.is_served() {
+                    return StepEnd::Interrupted;
+                }
+                let moved = reshape.of_each_drive(ByteCount(at - before));
+                let in_a_second = task
+                    .pace()
+                    .limit_bytes_per_s
+                    .map_or(u64::MAX, |limit| reshape.of_each_drive(ByteCount(limit.min(total))).0);
+                let most = next_window((moved, took), requests(volume) != asked);
+                mover.limit(most.min(ByteCount(in_a_second)));
+                (began, before, asked) = (self.env.now(), at, requests(volume));
+            }
             mover.done();
-            if !opened {
-                continue;
-            }
-            tries = 1;
-            let at = mover.recorded().to.0;
-            let mut progress = task.progress();
-            (progress.done_bytes, progress.total_bytes) = (at, total);
-            task.advance(self.env.now(), progress);
-            self.list.touch();
-            if at < total {
-                self.stand_back(task, (began, at - before), requests(volume) != asked).await;
-            }
-            (began, before, asked) = (self.env.now(), at, requests(volume));
-            if task.wish() != Wish::Run || self.attention.is_closing() {
-                return StepEnd::Stopped;
-            }
-            if array.is_unsynced_on_its_way(volume) || !volume.is_served() {
-                return StepEnd::Interrupted;
-            }
         }
         self.fill_and_end(task, array, volume).await
     }
@@ -144,7 +160,8 @@ impl Tasks {
         StepEnd::Failed(left.err().map_or(why.clone(), |more| format!("{why}; {more}")))
     }
 
-    /// A window that is saved is moved, also by a task that stands still otherwise. Why it could not be: a sentence.
+    /// A window that is saved is moved, and one that a step that failed has left closed is opened, also by a task that stands still otherwise.
+    /// Why it could not be: a sentence.
     pub(super) async fn finish_window(&self, task: &Rc<Task>) -> Option<String> {
         let about = task.about();
         let array = about
@@ -152,7 +169,7 @@ impl Tasks {
             .and_then(|uuid| self.arrays.get(uuid))
             .filter(|_| task.kind() == TaskKind::Reshape)?;
         let volume = about.volume.and_then(|uuid| array.volume(uuid))?;
-        if !volume.is_served() || !has_saved_window(&volume) {
+        if !volume.is_served() || !(has_saved_window(&volume) || volume.is_left_closed()) {
             return None;
         }
         match self.reshape(task, &array, &volume).await {
@@ -212,6 +229,19 @@ impl Tasks {
         let until = self.env.now() + rest;
         let changed = || task.wish() != Wish::Run || self.attention.is_closing();
         crate::signals::wait_or(&self.env, &task.changed, changed, until).await;
+    }
+}
+
+/// What of each drive is moved next at most, after a window that took so long. `hosts`: whether hosts have asked for anything since it began.
+fn next_window((moved, took): (ByteCount, Duration), hosts: bool) -> ByteCount {
+    match () {
+        // Nobody knows yet.
+        () if moved.is_zero() => LEAST,
+        () if !hosts => ByteCount(u64::MAX),
+        () => {
+            let in_time = u128::from(moved.0) * BESIDE_HOSTS.as_nanos() / took.as_nanos().max(1);
+            ByteCount(u64::try_from(in_time).unwrap_or(u64::MAX)).clamp(LEAST, MOST_BESIDE_HOSTS)
+        }
     }
 }
 

@@ -18,6 +18,9 @@ const MOST_FRUITLESS: u32 = 100;
 /// How long to wait until a volume that went away may be back.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
+/// How long until what a task that stands still has left closed is tried again.
+const TRY_WINDOW_AGAIN: Duration = Duration::from_secs(60);
+
 /// How long what a step has done may take to be recorded, before what is left is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
 
@@ -49,9 +52,7 @@ impl Tasks {
                 Wish::Pause => {
                     // Hosts wait for it, and nobody else goes on.
                     let unfinished = self.finish_window(task).await;
-                    task.stand(&self.env, TaskState::Paused, unfinished);
-                    let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
-                    task.changed.wait_until(&self.env, changed).await;
+                    self.stand_still(task, unfinished).await;
                     continue;
                 }
                 Wish::Run => {}
@@ -70,7 +71,9 @@ impl Tasks {
                     }
                 }
                 Next::Reshape(array, volume) => {
-                    if let StepEnd::Failed(why) = self.reshape(task, &array, &volume).await {
+                    let end = self.reshape(task, &array, &volume).await;
+                    // In the place of one that is paused another one would be begun, and go on.
+                    if let (StepEnd::Failed(why), false) = (end, task.wish() == Wish::Pause) {
                         return self.give_up(task, why);
                     }
                 }
@@ -98,6 +101,17 @@ impl Tasks {
                     }
                 }
             }
+        }
+    }
+
+    /// A task stands still until it is not to any more, or until what it could not finish is to be tried again.
+    async fn stand_still(&self, task: &Rc<Task>, unfinished: Option<String>) {
+        let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
+        task.stand(&self.env, TaskState::Paused, unfinished);
+        let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
+        match again {
+            Some(until) => drop(crate::signals::wait_or(&self.env, &task.changed, changed, until).await),
+            None => task.changed.wait_until(&self.env, changed).await,
         }
     }
 

@@ -16,12 +16,20 @@ use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume};
 use env::{Buf, IoError, IoErrorKind, Slice};
 use state::Window;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 
-/// What is read and written at a time, or one stripe where that is more.
-const AT_A_TIME: u64 = 4 << 20;
+/// What is read and written at a time, or one stripe where that is more. All drives are read, and then all are written: the more at a time,
+/// the less their heads go to and fro.
+const AT_A_TIME: u64 = 64 << 20;
+
+/// What is read at a time is asked for in such pieces, in order, and so many of them are under way: a disk that is asked for all of it at once
+/// goes to and fro, since it passes over the parity between.
+const PIECE: u64 = 4 << 20;
+const PIECES: usize = 3;
 
 /// Carries out a step on this shard. The caller has entered the volume.
 ///
@@ -32,9 +40,10 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
     let env = volume.shard().env();
     match order {
         ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
-        ReshapeOrder::Reserve => {
+        ReshapeOrder::Reserve(bytes) => {
             let stripe = moving.reshape.to().stripe_bytes().0;
-            moving.reserve(volume, ByteCount(stripe * stripes_at_a_time(volume, stripe))).await;
+            let stripes = bytes.0.div_ceil(stripe).min(stripes_at_a_time(volume, stripe));
+            moving.reserve(volume, ByteCount(stripe * stripes)).await;
             Ok(())
         }
         ReshapeOrder::Close(window) => {
@@ -138,8 +147,7 @@ async fn copy_stripes(
     let bytes = whole.intersection(window.bytes);
     let mut behind = buf.split_off(bytes.len);
     behind.bytes_mut().fill(0);
-    let mut found = Found::default();
-    read_around(from, place(bytes, from_saved), buf, &mut found).await?;
+    let mut found = read_in_order(from, place(bytes, from_saved), buf).await?;
     found.parts.push(behind);
     let parts = found.parts.into_iter().filter(|part| part.len() > ByteCount::ZERO);
     let data = volume.put_together(parts).filter(|data| data.len() == whole.len);
@@ -158,6 +166,54 @@ async fn copy_stripes(
 struct Found {
     parts: Vec<Buf>,
     lost: Vec<ByteRange>,
+}
+
+/// A range in pieces that begin with stripes of its layout, and whose buffers are parts of one.
+fn pieces(from: &Volume, range: ByteRange, mut buf: Buf) -> VecDeque<(usize, ByteRange, Buf)> {
+    let stripe = from.geometry().stripe_bytes();
+    let piece = stripe * (PIECE / stripe.0).max(1);
+    let (mut all, mut rest) = (VecDeque::new(), range);
+    while !rest.is_empty() {
+        let end = (rest.start + ByteCount(1)).align_up(piece).min(rest.end());
+        let first = ByteRange::from_to(rest.start, end);
+        rest = ByteRange::from_to(end, rest.end());
+        let behind = buf.split_off(first.len);
+        all.push_back((all.len(), first, std::mem::replace(&mut buf, behind)));
+    }
+    all
+}
+
+/// Reads a range, some pieces at a time.
+///
+/// # Errors
+/// Those of [`read_around`], when all that was under way has ended.
+async fn read_in_order(from: &Rc<Volume>, range: ByteRange, buf: Buf) -> Result<Found, IoError> {
+    let left = Rc::new(RefCell::new(pieces(from, range, buf)));
+    let found: Vec<Option<Result<Found, IoError>>> = left.borrow().iter().map(|_| None).collect();
+    let found = Rc::new(RefCell::new(found));
+    let readers = (0..PIECES).map(|_| {
+        let (from, left, found) = (from.clone(), left.clone(), found.clone());
+        let env = from.shard().env().clone();
+        env.spawn("read what is moved", async move {
+            loop {
+                let next = left.borrow_mut().pop_front();
+                let Some((number, piece, buf)) = next else { break };
+                let mut here = Found::default();
+                let read = read_around(&from, piece, buf, &mut here).await;
+                found.borrow_mut()[number] = Some(read.map(|()| here));
+            }
+        })
+    });
+    for reader in readers.collect::<Vec<_>>() {
+        reader.await;
+    }
+    let mut all = Found::default();
+    for here in found.take().into_iter().flatten() {
+        let Found { parts, lost } = here?;
+        all.parts.extend(parts);
+        all.lost.extend(lost);
+    }
+    Ok(all)
 }
 
 /// Whether a sector that cannot be read is lost for good: it is listed so, or nobody is away who might have it, and nobody's word about

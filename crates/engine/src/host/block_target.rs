@@ -37,7 +37,7 @@ impl BlockTarget for Volume {
         let told = self.told.get();
         let of_drives = HostSectors { logical: spec.sector, physical };
         TargetGeometry {
-            capacity: spec.capacity,
+            capacity: self.capacity(),
             sector: spec.sector,
             host_sectors: told.unwrap_or(of_drives),
             smallest_request: told.map_or(ByteCount(1), |told| told.logical.bytes()),

@@ -232,6 +232,8 @@ impl Moving {
         let (below, closed) = (self.below.get(), self.closed.get());
         let is_saved = self.shut.get() != Shut::Left { is_saved: false };
         let (end, side) = match () {
+            // It has more bytes by now than were moved.
+            () if self.is_over.get() => (range.end(), &self.to),
             () if range.start < below => (below, &self.to),
             () if range.start < closed.start => (closed.start, old),
             () if range.start < closed.end() && is_saved => (closed.end(), &self.save),

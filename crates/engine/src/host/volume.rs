@@ -96,6 +96,12 @@ impl Volume {
         self.moving.get().cloned()
     }
 
+    /// Bytes that hosts may use: of the layout that it has come to, when it has come to another one.
+    pub(super) fn capacity(&self) -> ByteCount {
+        let next = self.moving.get().and_then(|moving| moving.successor());
+        next.map_or(self.spec.capacity, |next| next.capacity())
+    }
+
     /// The shard it was looked up on.
     pub fn shard(&self) -> &Resources {
         &self.shard
@@ -123,7 +129,7 @@ impl Volume {
 
     fn check(&self, range: ByteRange) -> Result<(), IoError> {
         let end = range.start.checked_add(range.len);
-        if end.is_some_and(|end| end.0 <= self.spec.capacity.0) {
+        if end.is_some_and(|end| end.0 <= self.capacity().0) {
             Ok(())
         } else {
             Err(IoError::new(IoErrorKind::Invalid))

@@ -175,7 +175,7 @@ async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
     match step {
         Step::Close(window) => {
             let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
-            assert!(bench.senders[0].send(order(ReshapeOrder::Reserve, done)).is_ok());
+            assert!(bench.senders[0].send(order(ReshapeOrder::Reserve(window.bytes.len), done)).is_ok());
             answers.receive().await.expect("an answer").expect("there is memory");
             bench.tell(|done| order(ReshapeOrder::Close(window.clone()), done)).await;
             bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;

@@ -104,7 +104,9 @@ impl Protocol for Nbd {
         read_only: bool,
     ) -> Greeted<Nbd, S::Target> {
         let read_only = read_only || offer.is_read_only(&target);
-        let export = exports::info(offer, &target, read_only);
+        let mut export = exports::info(offer, &target, read_only);
+        // The other end is told when the target has grown. Until then it asks for nothing beyond, and the target refuses what is beyond.
+        export.size_bytes = u64::MAX;
         // What the kernel speaks: of the others nothing was agreed.
         let agreed = Negotiated { export, style: ReplyStyle::Simple, base_allocation: false };
         let protocol = Nbd { replies: Replies::new(&agreed), longest_transfer: offer.longest_transfer() };

@@ -86,6 +86,16 @@ impl Kernel {
         asked.map(|_| ()).map_err(|error| refused("asked to connect a disk again", error))
     }
 
+    /// Tells a disk that it has another size, whoever uses it.
+    pub fn resize(&mut self, index: u32, backend: &str, size_bytes: u64) -> Result<(), Error> {
+        let attributes = Attributes::default()
+            .u32(INDEX, index)
+            .u64(SIZE_BYTES, size_bytes)
+            .text(BACKEND_IDENTIFIER, backend);
+        let asked = self.0.ask(RECONFIGURE, &attributes);
+        asked.map(|_| ()).map_err(|error| refused("told of a disk's new size", error))
+    }
+
     /// Removes a disk. What is under way fails.
     pub fn disconnect(&mut self, index: u32) -> Result<(), Error> {
         let asked = self.0.ask(DISCONNECT, &Attributes::default().u32(INDEX, index));

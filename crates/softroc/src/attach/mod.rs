@@ -108,6 +108,8 @@ struct Kept {
     name: Option<String>,
     /// Looks since they were asked for.
     looks: u32,
+    /// The size of which the kernel was told last, or cannot be told.
+    told_size: Option<u64>,
 }
 
 /// The thread's own.
@@ -217,8 +219,7 @@ impl Keeper {
             }
             outcome = outcome.and(match (self.is_connected(found.device), found.device) {
                 (false, _) => self.reconnect(found, &volume),
-                (true, Device::Ublk(number)) => self.ublk.keep(number, &volume),
-                (true, Device::Nbd(_)) => Ok(()),
+                (true, device) => self.follow(device, &volume),
             });
             self.keep_links(&volume, found.device);
         }
@@ -258,9 +259,9 @@ impl Keeper {
 
     fn reconnect(&mut self, found: &Found, volume: &DiskVolume) -> Result<()> {
         let size = self.shown.size_bytes(found.device);
-        if size.is_some_and(|size| size != volume.capacity_bytes) {
+        if size.is_some_and(|size| size > volume.capacity_bytes) {
             let sentence = format!(
-                "{} does not have the size of '{}', so it is not connected to it; run 'softroc detach {0} --force'",
+                "{} is larger than '{}', so it is not connected to it; run 'softroc detach {0} --force'",
                 found.device.file().display(),
                 volume.name
             );
@@ -284,6 +285,36 @@ impl Keeper {
         };
         if is_connected {
             tracing::info!("{} is connected to '{}' again", found.device.file().display(), volume.name);
+        }
+        Ok(())
+    }
+
+    /// A disk's volume may be served anew, and may have grown.
+    fn follow(&mut self, device: Device, volume: &DiskVolume) -> Result<()> {
+        if let Device::Ublk(number) = device
+            && self.ublk.keep(number, volume)?
+        {
+            return Ok(()); // Shards hear of it first: the kernel is told at the next look.
+        }
+        let (size, capacity) = (self.shown.size_bytes(device), volume.capacity_bytes);
+        let told = &mut self.kept.entry(device).or_default().told_size;
+        if size.is_none_or(|size| size >= capacity) || *told == Some(capacity) {
+            return Ok(());
+        }
+        let is_told = match device {
+            Device::Nbd(index) => {
+                let backend = devices::backend(&volume.uuid);
+                Kernel::open()?.resize(index, &backend, capacity).map(|()| true)?
+            }
+            Device::Ublk(number) => ublk::resize(number, capacity)?,
+        };
+        *told = Some(capacity);
+        let (file, name) = (device.file().display().to_string(), &volume.name);
+        match is_told {
+            true => tracing::info!("{file} has grown: it has the size of '{name}'"),
+            false => tracing::warn!(
+                "{file} stays smaller than '{name}', since this kernel's ublk knows no disks that grow (Linux 6.16 does); when nobody uses it, run 'softroc detach {name}', then 'softroc attach {name}'"
+            ),
         }
         Ok(())
     }

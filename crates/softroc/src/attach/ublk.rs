@@ -138,10 +138,10 @@ impl Ublk {
             .map_err(|_| Error::new(ErrorKind::Busy, "every shard is busy; try again"))
     }
 
-    /// A disk's volume is served, maybe anew.
-    pub fn keep(&mut self, number: u32, volume: &DiskVolume) -> Result<()> {
+    /// A disk's volume is served, maybe anew. Whether it is, so that shards were told.
+    pub fn keep(&mut self, number: u32, volume: &DiskVolume) -> Result<bool> {
         let Some(served) = self.served.get(&number).filter(|served| served.target != volume.number) else {
-            return Ok(());
+            return Ok(false);
         };
         for (shard, queue) in &served.queues {
             self.tell(*shard, GuestMessage::Target(*queue, volume.number))?;
@@ -149,7 +149,7 @@ impl Ublk {
         if let Some(served) = self.served.get_mut(&number) {
             served.target = volume.number;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Removes a disk. What is under way fails; what waits for a volume that is not served fails at once if it is given up (`force`).
@@ -164,6 +164,12 @@ impl Ublk {
         self.served.remove(&number);
         Ok(())
     }
+}
+
+/// Tells a disk that it has another size, whoever uses it. Whether this kernel can be told.
+pub fn resize(number: u32, size_bytes: u64) -> Result<bool> {
+    let mut control = UblkControl::open().map_err(unavailable)?;
+    control.resize(number, ByteCount(size_bytes)).map_err(unavailable)
 }
 
 /// Removes a device that was made for that volume and has no disk.

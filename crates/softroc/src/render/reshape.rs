@@ -14,7 +14,13 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
         ("to", layout(&reshape.to)),
         ("capacity", capacity(reshape)),
         ("may lose on the way", counted(reshape.may_lose, "drive")),
-        ("hosts wait for", format!("{} at a time", ByteCount(reshape.at_a_time_bytes))),
+        (
+            "hosts wait for",
+            format!(
+                "up to {} at a time, and less while they ask for anything",
+                ByteCount(reshape.at_a_time_bytes)
+            ),
+        ),
         (
             "saved first",
             format!(

@@ -5,7 +5,7 @@ use super::drives::{Cell, Column, bits, lay};
 use super::{BLOCK, Doing, Door, MEMBER, ROWS, Setup, Shut, State, Write, block_of};
 use layout::Geometry;
 use state::{Moved, Mover, Step, Window};
-use units::ByteOffset;
+use units::{ByteCount, ByteOffset};
 
 /// What happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,7 +265,8 @@ impl State {
             Step::Save(window) | Step::Write { window, .. } => Some(window.stripes.end),
             _ => None,
         });
-        let end = end.or_else(|| setup.reshape().next(ByteOffset(at)).map(|(window, _)| window.stripes.end));
+        let next = || setup.reshape().next(ByteOffset(at), ByteCount(u64::MAX));
+        let end = end.or_else(|| next().map(|(window, _)| window.stripes.end));
         end.unwrap_or(0) * setup.to.strip().bytes().0 <= at.div_ceil(row) * setup.from.strip().bytes().0
     }
 

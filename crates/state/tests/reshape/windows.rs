@@ -23,10 +23,11 @@ fn extent(geometry: &Geometry, stripes: std::ops::Range<u64>) -> (u64, u64) {
     (all.iter().min().copied().unwrap_or(u64::MAX), all.iter().max().map_or(0, |at| at + strip))
 }
 
-/// Goes through all windows, and looks at each. How many there are, and how many of them are saved.
-fn walk(reshape: &Reshape, save: ByteCount) -> (u64, u64) {
+/// Goes through all windows, and looks at each. How many there are, and how many of them are saved. `most`: what of each drive may be in the
+/// window of that number.
+fn walk(reshape: &Reshape, save: ByteCount, most: impl Fn(u64) -> ByteCount) -> (u64, u64) {
     let (mut at, mut windows, mut saved) = (ByteOffset::ZERO, 0, 0);
-    while let Some((window, is_saved)) = reshape.next(at) {
+    while let Some((window, is_saved)) = reshape.next(at, most(windows)) {
         assert_eq!(window.bytes.start, at, "{reshape:?}");
         assert!(window.bytes.end() > at, "{reshape:?} comes to an end");
         let (begins, ends) = extent(reshape.to(), window.stripes.clone());
@@ -35,6 +36,10 @@ fn walk(reshape: &Reshape, save: ByteCount) -> (u64, u64) {
         let needed = if is_saved { window.bytes.end() } else { at };
         let (first, _) = extent(reshape.from(), reshape.old_stripes(needed));
         assert!(ends <= first, "{reshape:?}: {window:?} reaches byte {ends}, and byte {first} is needed");
+        // It is as small as is wished, or as small as rows allow.
+        let least = Reshape::least_save(reshape.from(), reshape.to()).max(most(windows));
+        assert!(ends - begins <= least.0, "{reshape:?} {window:?}: {} were wished", most(windows));
+        assert_eq!(reshape.of_each_drive(window.bytes.len).0, ends - begins, "{reshape:?} {window:?}");
         // What lies by the new layout below it is left alone.
         let (_, below) = extent(reshape.to(), reshape.new_stripes(at));
         assert!(below <= begins, "{reshape:?}: {window:?} begins at byte {begins}");
@@ -66,7 +71,9 @@ fn no_window_is_written_over_what_is_needed() {
                     // Not the whole, so that the last stripes of both are cut off.
                     let bytes = ByteCount(old.capacity().0 - 3 * 4096);
                     let Ok(reshape) = Reshape::new(old, new, bytes, save, most) else { continue };
-                    walk(&reshape, save);
+                    walk(&reshape, save, |_| ByteCount(u64::MAX));
+                    // Hosts come and go on the way.
+                    walk(&reshape, save, |window| ByteCount((window * 7 % 5) * STRIP));
                     tried += 1;
                 }
             }
@@ -82,8 +89,11 @@ fn with_a_drive_more_only_the_beginning_is_saved() {
     let (old, new) = (old.expect("four drives"), new.expect("five drives"));
     let save = ByteCount(96 * STRIP);
     let reshape = Reshape::new(old, new, old.capacity(), save, ByteCount(256 * STRIP)).expect("it grows");
-    let (windows, saved) = walk(&reshape, save);
+    let (windows, saved) = walk(&reshape, save, |_| ByteCount(u64::MAX));
     assert_eq!((windows, saved), (18, 1));
+    // Beside hosts all windows are small, and as much is saved.
+    let (windows, saved) = walk(&reshape, save, |_| ByteCount(16 * STRIP));
+    assert_eq!((windows, saved), (190, 1));
 }
 
 #[test]

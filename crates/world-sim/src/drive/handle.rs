@@ -3,7 +3,7 @@
 use super::ageing::{Stray, StrayOrder};
 use super::content::Content;
 use super::faults::{Fault, FaultKind};
-use super::{DriveCell, Ordered, Presence, State};
+use super::{DriveCell, Ordered, Pacer, Presence, State};
 use crate::core::{Action, Core};
 use crate::options::DriveFaults;
 use crate::trace::TraceEvent;
@@ -376,6 +376,12 @@ impl SimDrive {
     pub fn slow_down(&self, times: u32) {
         self.note("slows down or not");
         self.cell.state.borrow_mut().slowness = times.max(1);
+    }
+
+    /// How long operations take is said by somebody else from now on.
+    pub fn pace_by(&self, pacer: Rc<dyn Pacer>) {
+        self.note("is paced by a model");
+        self.cell.state.borrow_mut().pacer = Some(pacer);
     }
 
     /// What it tells of its health from now on; `None`: nothing.

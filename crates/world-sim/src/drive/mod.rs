@@ -11,9 +11,11 @@ mod chunks;
 mod content;
 mod faults;
 mod handle;
+mod pace;
 
 pub use faults::FaultKind;
 pub use handle::{DriveImage, DriveStats, SimDrive, StrayWrite};
+pub use pace::{Paced, Pacer};
 
 use crate::core::{Action, Core};
 use crate::options::{DriveOptions, Trimmed};
@@ -97,6 +99,8 @@ struct State {
     ageing: Ageing,
     /// Operations take so many times as long.
     slowness: u32,
+    /// Who says how long operations take, in place of the options' latency.
+    pacer: Option<Rc<dyn Pacer>>,
     health: Option<HealthScript>,
     /// Whether its light is on.
     located: bool,
@@ -141,6 +145,7 @@ impl DriveCell {
             write_errors: Vec::new(),
             ageing: Ageing::new(core, name, options.faults),
             slowness: 1,
+            pacer: None,
             health: options.health.clone(),
             located: false,
             has_cache: true,
@@ -171,7 +176,9 @@ impl DriveCell {
 
     /// Lets go of all that it holds.
     pub fn empty(&self) {
-        self.state.borrow_mut().content = Content::new(&self.options, 0);
+        let mut state = self.state.borrow_mut();
+        state.content = Content::new(&self.options, 0);
+        state.pacer = None;
     }
 
     /// Opens it for `process` under `name`.
@@ -221,12 +228,18 @@ impl DriveCell {
         let state = &mut *state;
         state.stats.started += 1;
         state.age(core, self);
-        let slowness = state.slowness.saturating_mul(state.ageing.slowness(core.now()));
-        let mut delay = self.options.latency.draw(&mut state.latency).saturating_mul(slowness);
+        let mut delay = match &state.pacer {
+            Some(_) => Duration::ZERO,
+            None => {
+                let slowness = state.slowness.saturating_mul(state.ageing.slowness(core.now()));
+                self.options.latency.draw(&mut state.latency).saturating_mul(slowness)
+            }
+        };
         if state.stalls.0 > 0 {
             state.stalls.0 -= 1;
             delay += state.stalls.1;
         }
+        let paced = state.pacer.clone().map(|pacer| (pacer, pace::hollow(&request)));
         // A drive that has gone says so, but an operation sent to it is an operation: it returns later, too.
         let stale = epoch != state.epoch;
         let index = state.free.pop().unwrap_or_else(|| {
@@ -236,7 +249,12 @@ impl DriveCell {
         let slot = &mut state.slots[index as usize];
         slot.operation = Some(Operation { request, completion, process, stale, mark: state.content.mark() });
         let generation = slot.generation;
-        core.schedule(delay, Action::Drive { drive: self.clone(), slot: index, generation });
+        match paced {
+            Some((pacer, request)) => {
+                pacer.begin(request, Paced::new(self, (index, generation), delay));
+            }
+            None => core.schedule(delay, Action::Drive { drive: self.clone(), slot: index, generation }),
+        }
     }
 
     /// An operation's time has come.
@@ -477,7 +495,10 @@ impl State {
         match request {
             IoRequest::Write { slices, durability, .. } => {
                 let durable = is_durable(durability);
-                gather(range.start, slices, durable, &mut written);
+                match range.end() <= options.forgets_below {
+                    true => written.push(Written { range, fill: Fill::Zeroes, durable, lost: false }),
+                    false => gather(range.start, slices, durable, &mut written),
+                }
             }
             IoRequest::WriteZeroes { may_unmap, durability, .. } => {
                 let fill = if *may_unmap { Fill::Hole } else { Fill::Zeroes };
