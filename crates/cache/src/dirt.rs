@@ -17,6 +17,8 @@ pub(crate) struct Dirt {
     /// Lines of which something waits that nobody wants yet, and the oldest of it.
     lazy: BTreeMap<StripeIndex, Sequence>,
     by_age: BTreeSet<(Sequence, StripeIndex)>,
+    /// Those of them that are full: nothing is to be won by waiting.
+    full: BTreeSet<StripeIndex>,
     /// Lines that could not be destaged.
     pinned: BTreeSet<StripeIndex>,
     /// Where the elevator is: past the line that was chosen last.
@@ -42,8 +44,12 @@ impl Dirt {
         }
     }
 
-    /// What waits of a line that nobody wants yet: the oldest of it.
-    pub(crate) fn set_lazy(&mut self, stripe: StripeIndex, oldest: Option<Sequence>) {
+    /// What waits of a line that nobody wants yet: the oldest of it, and whether the line is full.
+    pub(crate) fn set_lazy(&mut self, stripe: StripeIndex, oldest: Option<Sequence>, is_full: bool) {
+        match is_full && oldest.is_some() {
+            true => self.full.insert(stripe),
+            false => self.full.remove(&stripe),
+        };
         let before = match oldest {
             Some(oldest) => self.lazy.insert(stripe, oldest),
             None => self.lazy.remove(&stripe),
@@ -77,6 +83,23 @@ impl Dirt {
         self.lazy.get(&stripe).copied()
     }
 
+    /// Whether lines are full that nobody wants yet.
+    pub(crate) fn has_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// Whether a line is one of these.
+    pub(crate) fn is_full(&self, stripe: StripeIndex) -> bool {
+        self.full.contains(&stripe)
+    }
+
+    /// The full line that the elevator comes to next.
+    pub(crate) fn choose_full(&mut self) -> Option<StripeIndex> {
+        let after = self.full.range(self.at..).next();
+        let chosen = *after.or_else(|| self.full.first())?;
+        Some(self.go_past(chosen))
+    }
+
     /// The oldest of what waits that nobody wants yet.
     pub(crate) fn oldest_lazy(&self) -> Option<Sequence> {
         self.by_age.first().map(|(oldest, _)| *oldest)
@@ -97,8 +120,13 @@ impl Dirt {
                 after.or_else(|| self.lazy.iter().next()).map(|(stripe, _)| *stripe)
             }
         }?;
+        Some(self.go_past(chosen))
+    }
+
+    /// The elevator goes on behind a line.
+    fn go_past(&mut self, chosen: StripeIndex) -> StripeIndex {
         self.at = StripeIndex(chosen.0 + 1);
-        Some(chosen)
+        chosen
     }
 
     fn next_of_round(&mut self, up_to: Sequence) -> Option<StripeIndex> {

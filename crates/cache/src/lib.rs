@@ -23,8 +23,9 @@
 //! # When dirty data is destaged
 //! When somebody wants it ([`Lines::choose`]): because it is old, because a host asked for a flush, because there is too
 //! much of it, or because the drives are idle. Lines are chosen by an elevator, so that rotating drives seek little. A line
-//! of which everything is dirty is wanted at once: nothing is to be won by waiting. What a host writes over dirty data takes
-//! its place, and *stands for* it: a flush that was asked for before waits for the newer data in place of the older.
+//! of which everything is dirty is *full*: nothing is to be won by waiting, and it is wanted as soon as the drives have room
+//! for it ([`Lines::choose_full`]). What a host writes over dirty data takes its place, and *stands for* it: a flush that was
+//! asked for before waits for the newer data in place of the older.
 //!
 //! What cannot be destaged is *pinned*: it stays, in its order, until it is tried again.
 //!

@@ -178,6 +178,20 @@ impl<T: Held> Line<T> {
         }
     }
 
+    /// How many strips of data the writes touch that wait within these columns.
+    pub(crate) fn strips_within(&self, columns: &Range<u32>, strip: ByteCount) -> usize {
+        let within = self.waiting.iter().map(|entry| &entry.write);
+        let within = within.filter(|write| is_within(&write.columns, columns));
+        let touched = within.flat_map(|write| {
+            let (start, end) = (write.range.start.0, write.range.end().0);
+            start / strip.0..end.div_ceil(strip.0)
+        });
+        let mut touched: SmallVec<[u64; 16]> = touched.collect();
+        touched.sort_unstable();
+        touched.dedup();
+        touched.len()
+    }
+
     /// The columns of a write, and of older ones that overlap them: they are destaged before it, or with it.
     fn with_what_comes_first(&self, index: usize) -> Range<u32> {
         let mut columns = self.waiting[index].write.columns.clone();

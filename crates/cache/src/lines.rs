@@ -46,6 +46,8 @@ pub struct Destage {
     pub stripe: StripeIndex,
     /// Which columns of it.
     pub columns: Range<u32>,
+    /// How many strips of data what waited there touched when it began.
+    pub strips: usize,
     number: u64,
 }
 
@@ -95,9 +97,6 @@ impl<T: Held> Lines<T> {
             line.waiting.reserve_exact(1);
         }
         line.waiting.push(Entry { write, since });
-        if line.is_full(&self.shape) {
-            line.wanted = self.came;
-        }
         self.look_for_lazy(stripe);
     }
 
@@ -109,8 +108,9 @@ impl<T: Held> Lines<T> {
         let may_begin =
             |entry: &Entry<T>| line.is_wanted(entry) && (entry.write.answered || !waits_to_be_filled);
         let columns = line.free_columns(may_begin)?;
+        let strips = line.strips_within(&columns, self.shape.strip);
         self.begun += 1;
-        let destage = Destage { stripe, columns, number: self.begun };
+        let destage = Destage { stripe, columns, strips, number: self.begun };
         line.busy.push(Busy { destage: destage.clone(), has_taken: false, entries: SmallVec::new() });
         Some(destage)
     }
@@ -195,10 +195,25 @@ impl<T: Held> Lines<T> {
     /// that old waits.
     pub fn choose(&mut self, up_to: Option<Sequence>) -> Option<StripeIndex> {
         let stripe = self.dirt.choose(up_to)?;
+        Some(self.want(stripe))
+    }
+
+    /// The same, of the lines that are full: everything of them is dirty, or so much that nothing is to be won by waiting.
+    pub fn choose_full(&mut self) -> Option<StripeIndex> {
+        let stripe = self.dirt.choose_full()?;
+        Some(self.want(stripe))
+    }
+
+    fn want(&mut self, stripe: StripeIndex) -> StripeIndex {
         let line = self.lines.get_mut(&stripe).expect("a line is kept while something of it waits");
         line.wanted = self.came;
         self.look_for_lazy(stripe);
-        Some(stripe)
+        stripe
+    }
+
+    /// Whether [`Lines::choose_full`] would find a line.
+    pub fn has_full(&self) -> bool {
+        self.dirt.has_full()
     }
 
     /// Whether something that old waits that nobody wants yet: whether [`Lines::choose`] would find a line.
@@ -311,8 +326,10 @@ impl<T: Held> Lines<T> {
     }
 
     fn look_for_lazy(&mut self, stripe: StripeIndex) {
-        let oldest = self.lines.get(&stripe).and_then(Line::oldest_lazy);
-        self.dirt.set_lazy(stripe, oldest);
+        let line = self.lines.get(&stripe);
+        let oldest = line.and_then(Line::oldest_lazy);
+        let is_full = oldest.is_some() && line.is_some_and(|line| line.is_full(&self.shape));
+        self.dirt.set_lazy(stripe, oldest, is_full);
     }
 
     /// Checks the invariants of the crate. An error is a sentence about somebody's mistake.
@@ -337,6 +354,7 @@ impl<T: Held> Lines<T> {
             }
             if line.is_pinned != self.dirt.pinned().contains(stripe)
                 || line.oldest_lazy() != self.dirt.lazy(*stripe)
+                || (line.oldest_lazy().is_some() && line.is_full(&self.shape)) != self.dirt.is_full(*stripe)
             {
                 return Err(format!("line {stripe} is not known as what it is"));
             }

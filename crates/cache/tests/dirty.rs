@@ -76,16 +76,25 @@ fn what_is_pinned_is_not_tried_in_place_of_what_a_host_waits_for() {
     assert_eq!((lines.dirty_bytes(), lines.check()), (ByteCount(512), Ok(())));
 }
 
-/// A host with one outstanding I/O writes a stream: each line is one full-stripe write.
+/// A host with one outstanding I/O writes a stream: each line is one full-stripe write. It begins when there is room for it at the
+/// drives, and counts for what it puts on them: lines that all began as soon as they were full had hosts' reads wait for a second.
 #[test]
-fn a_line_that_is_dirty_as_a_whole_is_wanted_at_once() {
+fn a_line_that_is_dirty_as_a_whole_is_full_and_waits_for_nothing_but_the_drives() {
     let mut lines = Lines::new(SHAPE);
     for (number, start) in [(0, 0), (1, 64), (2, 128)] {
-        admit(&mut lines, 0, kib(start, 64), number, true);
-        assert_eq!(begin(&mut lines, 0), None);
+        admit(&mut lines, 3, kib(start, 64), number, true);
+        assert!(!lines.has_full());
     }
-    admit(&mut lines, 0, kib(192, 64), 3, true);
-    assert_eq!(go(&mut lines, 0).1.len(), 4);
+    admit(&mut lines, 1, kib(32, 64), 3, true);
+    admit(&mut lines, 3, kib(192, 64), 4, true);
+    assert!(lines.has_full() && begin(&mut lines, 3).is_none());
+    assert_eq!(lines.check(), Ok(()));
+    assert_eq!((lines.choose_full(), lines.choose_full()), (Some(StripeIndex(3)), None));
+    assert!(!lines.has_full());
+    let (destage, taken) = go(&mut lines, 3);
+    assert_eq!((destage.strips, taken.len()), (4, 4));
+    assert_eq!(lines.choose(None), Some(StripeIndex(1)));
+    assert_eq!(go(&mut lines, 1).0.strips, 2, "it lies in two strips");
 }
 
 #[test]
@@ -188,6 +197,7 @@ fn nobody_is_on_the_drives_before_what_comes_first() {
 enum Step {
     Admit(u64, ByteRange, bool),
     Choose(bool),
+    ChooseFull,
     Retry,
     /// Which, and whether one write is the most that it may take.
     Take(usize, bool),
@@ -199,6 +209,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0u64..4, ranges(), any::<bool>()).prop_map(|(stripe, range, is)| Step::Admit(stripe, range, is)),
         2 => any::<bool>().prop_map(Step::Choose),
+        1 => Just(Step::ChooseFull),
         1 => Just(Step::Retry),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(which, one)| Step::Take(which, one)),
         2 => (any::<usize>(), prop_oneof![3 => Just(0), 1 => any::<u64>()]).prop_map(|(which, failed)| Step::End(which, failed)),
@@ -267,6 +278,11 @@ impl Used {
             Step::Choose(by_age) => {
                 let up_to = by_age.then_some(self.flush.0);
                 if let Some(stripe) = self.lines.choose(up_to) {
+                    self.look_at(stripe.0);
+                }
+            }
+            Step::ChooseFull => {
+                if let Some(stripe) = self.lines.choose_full() {
                     self.look_at(stripe.0);
                 }
             }

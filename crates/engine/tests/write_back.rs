@@ -154,6 +154,39 @@ fn what_is_dirty_does_not_stay_so_for_ever() {
     });
 }
 
+/// Every line that was full began at once: a burst of a gigabyte was at the drives as a whole, and whoever read something waited behind
+/// all of it, for more than a second (`predict --controller LSI2208-1G --drives 8xSAS-6G-SSD --level raid10 --profile file-copy`).
+#[test]
+fn a_burst_of_whole_stripes_waits_in_the_cache_and_not_at_the_drives() {
+    for (level, drives, copies) in [(Level::Raid0, 4, 1), (Level::Raid10, 4, 2), (Level::Raid5, 5, 1)] {
+        let setup = Setup { member: ByteCount::MIB, ..Setup::new(level, drives) };
+        let stripe = setup.geometry().stripe_bytes().0;
+        let mut sim = setup.sim(9, 0);
+        let drives: Vec<SimDrive> = (0..setup.drives).map(|drive| common::drive(&sim, drive)).collect();
+        let envs = envs(&sim, &setup);
+        let most = sim.run(async move {
+            let bench = start(envs, &setup, ByteCount(4 << 20)).await;
+            // Regions are marked before anything is held.
+            write(bench.volume(), 0, &bytes_of(0, SECTOR)).await.expect("written");
+            bench.volume().flush().await.expect("flushed");
+            drives.iter().for_each(SimDrive::hold);
+            for number in 0..128 {
+                write(bench.volume(), number * stripe, &bytes_of(number, stripe)).await.expect("absorbed");
+            }
+            bench.wait(Duration::from_millis(1)).await;
+            let most = drives.iter().map(SimDrive::in_flight).max();
+            assert_eq!(bench.volume().check_invariants(), Ok(()));
+            drives.iter().for_each(SimDrive::release);
+            bench.volume().flush().await.expect("flushed");
+            assert_eq!(dirty(&bench), 0, "what had to wait follows");
+            most
+        });
+        let most = most.expect("no stall").expect("there are drives");
+        // Eight strips of each drive, and the line that was begun with the last of them.
+        assert!((8..=9 * copies + 1).contains(&most), "{level}: {most} writes wait at a drive");
+    }
+}
+
 /// A cache of 64 KiB takes a megabyte: what comes waits for what goes.
 #[test]
 fn no_more_is_dirty_than_there_is_room() {

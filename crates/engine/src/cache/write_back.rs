@@ -2,14 +2,15 @@
 //!
 //! | what is dirty is destaged | because |
 //! | --- | --- |
-//! | at once | its line is whole: it needs no reads, and nothing is to be won by waiting |
+//! | as soon as the drives have room for it | its line is full: it needs no reads, and nothing is to be won by waiting |
 //! | when a flush asks and there is no data log, a volume is given back, or its drives are asked what they hold | it must be on the drives |
 //! | when the data log is half full | its records are to count no more |
 //! | after [`AGE`] | a power cut should not take what is long ago |
 //! | when more than the lower of its [marks](crate::Marks) is taken of the room | what comes needs room |
 //! | when no host has asked for anything for a while | the drives have nothing else to do |
 //!
-//! Lines are destaged as an elevator comes to them, as many at a time as the drives can put in order.
+//! Lines are destaged as an elevator comes to them, as many strips at a time as the drives can put in order. More would be of no
+//! use to them, and hosts' reads would wait behind all of it.
 
 use crate::cache::{Cache, Waiting, destage};
 use crate::memory::{Absorb, CacheCounters, Marks};
@@ -30,13 +31,13 @@ const AGE: Duration = Duration::from_secs(5);
 /// How often the clock is looked at, while anything is dirty.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Destages under way at a time, for each drive: as many as a rotating drive can put in order, and as many as flash needs to be
-/// busy.
+/// Strips of data that are being destaged at a time, for each drive: as many as a rotating drive can put in order, and as many as
+/// flash needs to be busy.
 const DEPTH_ROTATING: usize = 32;
 const DEPTH_FLASH: usize = 8;
 
-/// The most destages that are under way at a time.
-const MOST_DESTAGES: usize = 512;
+/// The most strips of data that are being destaged at a time.
+const MOST_STRIPS: usize = 512;
 
 /// The largest part of the room that one write of a stripe may take.
 const LARGEST_SHARE: usize = 4;
@@ -45,6 +46,7 @@ const LARGEST_SHARE: usize = 4;
 pub(super) struct Absorbing {
     marks: Marks,
     destages: Runners<Destage>,
+    /// Strips of data that are being destaged.
     under_way: Cell<usize>,
     /// What is as old as that is destaged: somebody waits for it, or it is too old.
     due: Cell<Sequence>,
@@ -69,7 +71,7 @@ impl Absorbing {
         let env = volume.shard.env();
         Absorbing {
             marks,
-            destages: Runners::new(env, "destage", MOST_DESTAGES),
+            destages: Runners::new(env, "destage", MOST_STRIPS),
             under_way: Cell::new(0),
             due: Cell::default(),
             ages: RefCell::default(),
@@ -90,14 +92,14 @@ impl Absorbing {
         self.destages.run(async move |destage| {
             let Some(cache) = cache.upgrade() else { return };
             Box::pin(destage::carry_out(&cache, &destage)).await;
-            cache.absorbing.under_way.set(cache.absorbing.under_way.get() - 1);
+            cache.absorbing.under_way.set(cache.absorbing.under_way.get() - destage.strips);
             cache.pump();
         });
     }
 
     /// Gives a destage to somebody who carries it out.
     pub(super) fn give(&self, destage: Destage) {
-        self.under_way.set(self.under_way.get() + 1);
+        self.under_way.set(self.under_way.get() + destage.strips);
         self.count(|counters| counters.destages += 1);
         self.destages.give(destage);
     }
@@ -263,38 +265,52 @@ impl Cache {
         }
     }
 
-    /// Begins to destage what is to be, as many lines at a time as is good for the drives.
+    /// Begins to destage what is to be, as much at a time as is good for the drives.
     fn pump(&self) {
-        let absorbing = &self.absorbing;
-        loop {
-            // Asked with every write that is absorbed: mostly there is nothing to do, which costs little to find out.
-            let is_pressing = absorbing.is_idle.get() || self.is_destaging_for_room();
-            let due = absorbing.due.get();
-            if !is_pressing && !self.lines.borrow().waits_since(due) {
-                return;
-            }
-            if absorbing.under_way.get() >= self.depth(absorbing) {
-                return;
-            }
-            let mut lines = self.lines.borrow_mut();
-            let mut chosen = lines.choose(Some(due));
-            if chosen.is_none() && is_pressing {
-                chosen = lines.choose(None);
-            }
-            drop(lines);
-            let Some(stripe) = chosen else { return };
+        while let Some(stripe) = self.next_to_destage() {
             self.begin(stripe);
         }
     }
 
-    /// How many destages may be under way: as many as the drives can order where nobody else is to be served, or somebody
-    /// waits for them; otherwise the more, the less room there is.
-    fn depth(&self, absorbing: &Absorbing) -> usize {
+    /// The line that is destaged next, if there is room for it at the drives: one that is due, one that is full, or, where something has
+    /// to go, any.
+    fn next_to_destage(&self) -> Option<StripeIndex> {
+        let absorbing = &self.absorbing;
+        // Asked with every write that is absorbed: mostly there is nothing to do, which costs little to find out.
+        let is_pressing = absorbing.is_idle.get() || self.is_destaging_for_room();
+        let due = absorbing.due.get();
+        let lines = self.lines.borrow();
+        let (is_due, has_full) = (lines.waits_since(due), lines.has_full());
+        drop(lines);
+        if !is_pressing && !is_due && !has_full {
+            return None;
+        }
+        let (under_way, most) = (absorbing.under_way.get(), self.most_strips());
+        if under_way >= most {
+            return None;
+        }
+        let has_turn = under_way < self.depth(most);
+        let mut lines = self.lines.borrow_mut();
+        // What is old goes before what would go at once.
+        if is_due && (has_turn || has_full) {
+            return lines.choose(Some(due));
+        }
+        lines.choose_full().or_else(|| if has_turn && is_pressing { lines.choose(None) } else { None })
+    }
+
+    /// How many strips of data the drives can put in order, or need to be busy.
+    fn most_strips(&self) -> usize {
         let in_service = self.in_service();
         let drives = in_service.iter().filter_map(|drive| self.members.get(drive));
         let per_drive =
             drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
-        let most = per_drive.sum::<usize>().clamp(1, MOST_DESTAGES);
+        per_drive.sum::<usize>().clamp(1, MOST_STRIPS)
+    }
+
+    /// How many strips of data may be under way: as many as that where nobody else is to be served, or somebody waits for them;
+    /// otherwise the more, the less room there is.
+    fn depth(&self, most: usize) -> usize {
+        let absorbing = &self.absorbing;
         match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
             true => most,
             false => absorbing.marks.depth(most, self.shard.cells().fill()),

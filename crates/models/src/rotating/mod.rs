@@ -35,6 +35,9 @@ use world_sim::{Actor, SimHandle};
 
 /// A command that has waited so many times as long as another would save is taken before it.
 const AGEING: u64 = 100;
+/// What the stream comes to is waited for so many times as long as what lies elsewhere: it is read on the way, and what the stream has
+/// passed over takes another turn.
+const ON_STREAM: u64 = 16;
 /// The most sectors of a run that are brought to the medium in one go.
 const PIECE_SECTORS: u64 = 1024;
 
@@ -269,7 +272,9 @@ impl Rotating {
         let mut best: Option<Choice> = None;
         let mut consider = |what: Next, begins_ns: u64, since_ns: u64| {
             let age = (now_ns.saturating_sub(since_ns) / AGEING) as i64;
-            let score = (begins_ns - now_ns) as i64 - age;
+            let on_stream = matches!(what, Next::Queue { on_stream: true, .. });
+            let wait_ns = (begins_ns - now_ns) / if on_stream { ON_STREAM } else { 1 };
+            let score = wait_ns as i64 - age;
             if best.as_ref().is_none_or(|best| score < best.score) {
                 best = Some(Choice { what, score, begins_ns });
             }

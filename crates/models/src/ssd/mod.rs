@@ -8,11 +8,11 @@
 //!
 //! - The processor takes its time for each command and for each of its mapping units: to look up where they are, to
 //!   note where they will be. What continues a stream was looked up ahead, and takes less.
-//! - Pages lie on the dies in turn. A die does one thing at a time: reads first, unless a program has waited
-//!   for long ([`PATIENCE_NS`]).
+//! - Pages lie on the dies in turn. A die does one thing at a time: what hosts read first, but for one program or erasure each
+//!   [`PATIENCE_NS`]. So what is asked for both ways goes on both ways, however much of it there is.
 //! - Small writes are gathered to whole programs. What covers a mapping unit in part reads the rest of it first.
-//! - For what hosts write, garbage collection moves some more ([`collection`]): it is read and programmed on the same
-//!   dies, and blocks are erased.
+//! - For what hosts write, garbage collection moves some more ([`collection`]): it is read, by all planes of a die at once, and
+//!   programmed on the same dies, and blocks are erased.
 //! - The buffer survives a power cut (capacitors), so that a flush has nothing to do, and a write that has to be durable is done
 //!   when it is there. Without the write cache, every write is done when it is programmed.
 
@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use world_sim::{Actor, SimHandle};
 
-/// A program that has waited so long goes before reads.
+/// What has waited so long since its die programmed or erased goes before hosts' reads, until that has been done once.
 const PATIENCE_NS: u64 = 2_000_000;
 
 /// Streams that are kept apart.
@@ -54,6 +54,8 @@ enum Work {
     Read {
         slot: u32,
     },
+    /// What collection moves, as much as a program: all planes sense at once.
+    Gather,
     /// Whole pages, with the room in the buffer that they take.
     Program {
         slot: u32,
@@ -70,9 +72,13 @@ struct Operation {
 
 #[derive(Default)]
 struct Die {
+    /// What hosts wait for.
     reads: VecDeque<Operation>,
+    /// What writes come to, in its order: programs, erasures, and what is read for them.
     others: VecDeque<Operation>,
     current: Option<Work>,
+    /// When it was done with the latest program or erasure.
+    other_done_ns: u64,
     programs: u64,
     busy_ns: u64,
     busy_since_ns: u64,
@@ -190,7 +196,7 @@ impl Ssd {
     fn put(&self, state: &mut State, die: usize, work: Work) {
         let operation = Operation { work, since_ns: self.now_ns() };
         match work {
-            Work::Read { .. } => state.dies[die].reads.push_back(operation),
+            Work::Read { slot } if slot != NOBODY => state.dies[die].reads.push_back(operation),
             _ => state.dies[die].others.push_back(operation),
         }
         self.kick(state, die);
@@ -203,13 +209,14 @@ impl Ssd {
         if die.current.is_some() {
             return;
         }
-        let impatient = die.others.front().is_some_and(|waiting| now_ns - waiting.since_ns >= PATIENCE_NS);
+        let since_ns = |waiting: &Operation| waiting.since_ns.max(die.other_done_ns);
+        let impatient = die.others.front().is_some_and(|waiting| now_ns - since_ns(waiting) >= PATIENCE_NS);
         let next = if impatient { None } else { die.reads.pop_front() };
         let Some(Operation { work, .. }) = next.or_else(|| die.others.pop_front()) else { return };
         die.current = Some(work);
         die.busy_since_ns = now_ns;
         let ends_ns = match work {
-            Work::Read { .. } => now_ns + self.spec.read_us * 1000,
+            Work::Read { .. } | Work::Gather => now_ns + self.spec.read_us * 1000,
             Work::Program { .. } => {
                 let loaded = self.channel(index).book(now_ns, self.transfer_ns(self.program));
                 loaded + self.spec.program_us * 1000
@@ -225,6 +232,9 @@ impl Ssd {
         let die = &mut state.dies[index];
         die.busy_ns += now_ns - die.busy_since_ns;
         let work = die.current.take();
+        if matches!(work, Some(Work::Program { .. } | Work::Erase)) {
+            die.other_done_ns = now_ns;
+        }
         let slot = match work {
             Some(Work::Read { slot }) => slot,
             Some(Work::Program { slot, room }) => {
@@ -346,10 +356,8 @@ impl Ssd {
         state.debt_permille += self.moved_permille;
         while state.debt_permille >= 1000 {
             state.debt_permille -= 1000;
-            for _ in 0..self.program / self.page {
-                state.next_moved = (state.next_moved + 1) % dies;
-                self.put(state, state.next_moved, Work::Read { slot: NOBODY });
-            }
+            state.next_moved = (state.next_moved + 1) % dies;
+            self.put(state, state.next_moved, Work::Gather);
             let die = state.next_die;
             state.next_die = (die + 1) % dies;
             self.put(state, die, Work::Program { slot: NOBODY, room: 0 });
@@ -424,8 +432,9 @@ impl Actor for Ssd {
                 DIE_DONE => {
                     let die = value as usize;
                     match state.dies[die].current {
-                        Some(Work::Read { .. }) => {
-                            let loaded = self.channel(die).book(self.now_ns(), self.transfer_ns(self.page));
+                        Some(work @ (Work::Read { .. } | Work::Gather)) => {
+                            let bytes = if work == Work::Gather { self.program } else { self.page };
+                            let loaded = self.channel(die).book(self.now_ns(), self.transfer_ns(bytes));
                             self.at(loaded, LOADED, value);
                             return;
                         }
