@@ -129,6 +129,8 @@ pub struct Executor {
     /// How many finished operations the task that is being polled may still take before it has to yield.
     allowance: Cell<u32>,
     tick: Cell<Instant>,
+    /// When another thread's wakes were taken last.
+    woken_at: Cell<Instant>,
     remote: RemoteWaker,
     pub(crate) ops: OpTable,
 }
@@ -152,6 +154,7 @@ impl Executor {
             polls: Cell::new(0),
             allowance: Cell::new(0),
             tick: Cell::new(Instant::default()),
+            woken_at: Cell::new(Instant::default()),
             remote: RemoteWaker {
                 shared: Arc::new(Remote { woken: Mutex::default(), any: AtomicBool::new(false), unpark }),
             },
@@ -244,11 +247,16 @@ impl Executor {
         self.remote.clone()
     }
 
-    /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran.
+    /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran. What another thread has woken comes
+    /// first: it waits for this one, while those that are ready here wait for one another.
     pub fn run_ready(&self, budget: usize) -> bool {
-        self.take_remote_wakes();
         let mut ran = false;
         for _ in 0..budget {
+            if self.remote.shared.any.load(Ordering::Acquire) {
+                let waited = self.ready.borrow().len();
+                self.take_them();
+                self.ready.borrow_mut().rotate_left(waited);
+            }
             let Some(task) = self.next_ready() else { break };
             ran |= self.poll(task);
         }
@@ -268,6 +276,11 @@ impl Executor {
         !self.ready.borrow().is_empty()
     }
 
+    /// When another thread woke a task here last, by the world's clock when it looked at that.
+    pub fn woken_at(&self) -> Instant {
+        self.woken_at.get()
+    }
+
     #[inline]
     fn take_remote_wakes(&self) {
         if self.remote.shared.any.load(Ordering::Acquire) {
@@ -277,6 +290,7 @@ impl Executor {
 
     #[cold]
     fn take_them(&self) {
+        self.woken_at.set(self.tick.get());
         let shared = &self.remote.shared;
         // Before the wakes are taken: one that comes later sets it again.
         shared.any.store(false, Ordering::Relaxed);

@@ -312,3 +312,29 @@ fn tasks_go_on_inside_one_another_only_so_deep() {
     assert!(executor.unfinished_tasks().is_empty(), "every task was told");
     assert_eq!(deepest.get(), 5, "one that is polled, and four inside");
 }
+
+/// What another shard asked for came after all that was ready here, each of which may take dozens of requests in its turn: two shards
+/// waited for one another most of the time.
+#[test]
+fn what_another_thread_woke_comes_before_what_is_ready_here() {
+    let executor = executor(Schedule::Fifo);
+    let (order, remote) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(None)));
+    let (here, place, runner) = (order.clone(), remote.clone(), executor.clone());
+    executor.spawn("remote", async move {
+        let mut waited = false;
+        poll_fn(|_| {
+            place.set(Some(runner.current()));
+            if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        here.borrow_mut().push("woken from elsewhere");
+    });
+    while executor.run_ready(1) {}
+    for _ in 0..2 {
+        let here = order.clone();
+        executor.spawn("ready", async move { here.borrow_mut().push("ready") });
+    }
+    executor.remote().wake(remote.get().expect("it waits"));
+    while executor.run_ready(8) {}
+    assert_eq!(*order.borrow(), ["woken from elsewhere", "ready", "ready"]);
+}
