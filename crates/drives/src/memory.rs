@@ -1,7 +1,9 @@
 //! `mem:SIZE`: a drive in the memory of this process, allocated where it is written.
 //!
 //! The content is cut into chunks, each behind a lock of its own, so that the shards' attachments rarely
-//! meet. A request that spans chunks is not one step to a reader on another shard, as on any drive. Everything
+//! meet; nor do they in the processor's caches, where each lock has a line to itself. A request that spans chunks is not one
+//! step to a reader on another shard, as on any drive. A chunk of which much was written is put into a large page, where the
+//! world has such: random requests look up many addresses otherwise, each in tables that are not in the processor's caches. Everything
 //! completes at once. Hollow buffers are taken and nothing is copied.
 
 use crate::request::{give_back, objection};
@@ -10,19 +12,65 @@ use env::{
     IoError, IoErrorKind, IoOutcome, IoRequest, Result, Slices, StatusExtent,
 };
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{ByteCount, ByteRange, SectorSize};
 
-const CHUNK: usize = 1 << 20;
+/// As long as a large page of the usual processors.
+const CHUNK: usize = 2 << 20;
 
-/// The largest memory drive: its table of chunks takes 24 bytes per MiB.
+/// Bytes written to a chunk before it is worth a large page: before that it may be one label that somebody needs.
+const MUCH: usize = CHUNK / 4;
+
+/// Chunks whose places are made together, when the first of them is asked for.
+const GROUP: usize = 512;
+
+/// The largest memory drive.
 pub(crate) const LARGEST: ByteCount = ByteCount(16 << 40);
 
-type Chunk = Option<Box<[u8]>>;
+/// The bytes of a chunk, of which the system gives each page when it is touched. They begin where a large page may, in memory that is
+/// twice as long: what is not touched costs nothing.
+struct Chunk {
+    allocated: Box<[u8]>,
+    starts: usize,
+    /// How much was written, counted until it is [`MUCH`].
+    written: usize,
+}
+
+impl Chunk {
+    fn new() -> Chunk {
+        let allocated = vec![0; 2 * CHUNK].into_boxed_slice();
+        let starts = allocated.as_ptr().align_offset(CHUNK).min(CHUNK);
+        Chunk { allocated, starts, written: 0 }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.allocated[self.starts..][..CHUNK]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.allocated[self.starts..][..CHUNK]
+    }
+
+    fn write(&mut self, inside: usize, bytes: &[u8], env: &Env) {
+        self.bytes_mut()[inside..inside + bytes.len()].copy_from_slice(bytes);
+        if self.written < MUCH {
+            self.written += bytes.len();
+            if self.written >= MUCH {
+                env.world().enlarge_pages(self.bytes_mut());
+            }
+        }
+    }
+}
+
+/// A chunk's lock, and the chunk once something was written there: in a line of the processor's caches for itself, so that two
+/// shards which use neighbouring chunks do not take it from one another.
+#[derive(Default)]
+#[repr(align(64))]
+struct Place(Mutex<Option<Chunk>>);
 
 struct Content {
     info: DriveInfo,
-    chunks: Box<[Mutex<Chunk>]>,
+    groups: Box<[OnceLock<Box<[Place]>>]>,
 }
 
 /// A memory drive. What was written lasts as long as it and its attachments.
@@ -45,9 +93,9 @@ impl MemoryDrive {
             exclusive: true,
             hardware: env::Hardware::default(),
         };
-        let count = info.size.as_usize().div_ceil(CHUNK);
-        let chunks = (0..count).map(|_| Mutex::new(None)).collect();
-        MemoryDrive { content: Arc::new(Content { info, chunks }) }
+        let count = info.size.as_usize().div_ceil(CHUNK * GROUP);
+        let groups = (0..count).map(|_| OnceLock::new()).collect();
+        MemoryDrive { content: Arc::new(Content { info, groups }) }
     }
 }
 
@@ -56,13 +104,14 @@ impl DriveSource for MemoryDrive {
         &self.content.info
     }
 
-    fn attach(&self, _: &Env) -> Result<Rc<dyn Drive>> {
-        Ok(Rc::new(Attached { content: self.content.clone() }))
+    fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
+        Ok(Rc::new(Attached { content: self.content.clone(), env: env.clone() }))
     }
 }
 
 struct Attached {
     content: Arc<Content>,
+    env: Env,
 }
 
 impl Drive for Attached {
@@ -80,7 +129,9 @@ impl Drive for Attached {
                 let count = content.read(offset.0, &mut buffers);
                 IoOutcome::done(count).with_buffers(buffers)
             }
-            IoRequest::Write { offset, slices, .. } => IoOutcome::done(content.write(offset.0, &slices)),
+            IoRequest::Write { offset, slices, .. } => {
+                IoOutcome::done(content.write(offset.0, &slices, &self.env))
+            }
             IoRequest::WriteZeroes { range, .. } | IoRequest::Trim { range } => {
                 content.zero(range);
                 IoOutcome::done(range.len.0)
@@ -113,8 +164,9 @@ fn parts(start: u64, len: usize) -> impl Iterator<Item = (usize, usize, usize)> 
 }
 
 impl Content {
-    fn chunk(&self, index: usize) -> MutexGuard<'_, Chunk> {
-        self.chunks[index].lock().unwrap_or_else(PoisonError::into_inner)
+    fn chunk(&self, index: usize) -> MutexGuard<'_, Option<Chunk>> {
+        let group = self.groups[index / GROUP].get_or_init(|| (0..GROUP).map(|_| Place::default()).collect());
+        group[index % GROUP].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, mut at: u64, buffers: &mut [Buf]) -> u64 {
@@ -126,7 +178,7 @@ impl Content {
                 for (index, inside, count) in parts(at, len) {
                     let (part, tail) = rest.split_at_mut(count);
                     match &*self.chunk(index) {
-                        Some(bytes) => part.copy_from_slice(&bytes[inside..inside + count]),
+                        Some(chunk) => part.copy_from_slice(&chunk.bytes()[inside..inside + count]),
                         None => part.fill(0),
                     }
                     rest = tail;
@@ -137,16 +189,15 @@ impl Content {
         at - start
     }
 
-    fn write(&self, mut at: u64, slices: &Slices) -> u64 {
+    fn write(&self, mut at: u64, slices: &Slices, env: &Env) -> u64 {
         let start = at;
         for slice in slices {
             let len = slice.len();
             if let Some(mut bytes) = slice.solid() {
                 for (index, inside, count) in parts(at, bytes.len()) {
                     let mut chunk = self.chunk(index);
-                    let target = chunk.get_or_insert_with(|| vec![0; CHUNK].into_boxed_slice());
                     let (part, tail) = bytes.split_at(count);
-                    target[inside..inside + count].copy_from_slice(part);
+                    chunk.get_or_insert_with(Chunk::new).write(inside, part, env);
                     bytes = tail;
                 }
             } else if slice.is_zero() {
@@ -162,8 +213,8 @@ impl Content {
             let mut chunk = self.chunk(index);
             if count == CHUNK {
                 *chunk = None;
-            } else if let Some(bytes) = &mut *chunk {
-                bytes[inside..inside + count].fill(0);
+            } else if let Some(chunk) = &mut *chunk {
+                chunk.bytes_mut()[inside..inside + count].fill(0);
             }
         }
     }

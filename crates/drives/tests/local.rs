@@ -11,6 +11,8 @@ use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 use world_real::{Settings, Shard};
 
 const MIB: u64 = 1 << 20;
+/// What memory is allocated at a time.
+const CHUNK: u64 = 2 * MIB;
 
 fn on_a_shard<T: 'static, F: Future<Output = T> + 'static>(body: impl FnOnce(Env) -> F) -> T {
     let shard = Shard::new(&Settings::with_memory(ByteCount(64 << 20))).unwrap();
@@ -45,20 +47,20 @@ fn memory(env: &Env, size: u64) -> (Arc<dyn DriveSource>, Member) {
 #[test]
 fn memory_keeps_what_is_written_across_its_chunks_and_for_every_attachment() {
     on_a_shard(|env| async move {
-        let (source, drive) = memory(&env, 4 * MIB);
-        let bytes: Vec<u8> = (0..2 * MIB).map(|i| (i / 7) as u8).collect();
-        write(&drive, MIB - 1024, &bytes).await;
+        let (source, drive) = memory(&env, 4 * CHUNK);
+        let bytes: Vec<u8> = (0..2 * CHUNK).map(|i| (i / 7) as u8).collect();
+        write(&drive, CHUNK - 1024, &bytes).await;
         let other = Member::new(&env, source.attach(&env).unwrap());
-        assert!(read(&other, MIB - 1024, 2 * MIB).await == bytes);
-        assert!(read(&other, 0, MIB - 1024).await.iter().all(|byte| *byte == 0));
+        assert!(read(&other, CHUNK - 1024, 2 * CHUNK).await == bytes);
+        assert!(read(&other, 0, CHUNK - 1024).await.iter().all(|byte| *byte == 0));
         // Zeroed: whole chunks and parts of them.
-        drive.trim(range(MIB - 512, MIB + 1024)).await.result.unwrap();
-        let left = read(&drive, MIB - 1024, 2 * MIB).await;
+        drive.trim(range(CHUNK - 512, CHUNK + 1024)).await.result.unwrap();
+        let left = read(&drive, CHUNK - 1024, 2 * CHUNK).await;
         assert_eq!(left[..512], bytes[..512]);
-        assert!(left[512..512 + 1024 + MIB as usize].iter().all(|byte| *byte == 0));
-        assert!(left[512 + 1024 + MIB as usize..] == bytes[512 + 1024 + MIB as usize..]);
-        let status = drive.start(IoRequest::Status { range: range(0, 4 * MIB) }).await.extents;
-        let status: Vec<_> = status.iter().map(|extent| (extent.len.0 / MIB, extent.status)).collect();
+        assert!(left[512..512 + 1024 + CHUNK as usize].iter().all(|byte| *byte == 0));
+        assert!(left[512 + 1024 + CHUNK as usize..] == bytes[512 + 1024 + CHUNK as usize..]);
+        let status = drive.start(IoRequest::Status { range: range(0, 4 * CHUNK) }).await.extents;
+        let status: Vec<_> = status.iter().map(|extent| (extent.len.0 / CHUNK, extent.status)).collect();
         assert_eq!(
             status,
             [(1, BlockStatus::Data), (1, BlockStatus::Hole), (1, BlockStatus::Data), (1, BlockStatus::Hole)]
@@ -102,6 +104,18 @@ fn null_reads_zeroes_whatever_was_written_and_whatever_the_buffer_held() {
         write(&drive, 0, &[7; 4096]).await;
         assert_eq!(read(&drive, 0, 4096).await, [0; 4096]);
         assert_eq!(drive.flush().await.result, Ok(0));
+    });
+}
+
+/// The table of chunks was made whole with the drive: for the largest one that was 384 MiB.
+#[test]
+fn the_largest_memory_drive_takes_memory_where_it_is_used() {
+    on_a_shard(|env| async move {
+        let drive = Member::new(&env, open(&env, "mem:16T").await.unwrap().attach(&env).unwrap());
+        let last = (16 << 40) - 8192;
+        write(&drive, last, &[7; 8192]).await;
+        assert_eq!(read(&drive, last, 8192).await, [7; 8192]);
+        assert_eq!(read(&drive, 8 << 40, 4096).await, [0; 4096]);
     });
 }
 

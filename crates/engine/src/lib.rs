@@ -16,6 +16,7 @@
 //! | --- | --- | --- |
 //! | admit | `host::volume`, `host::split` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `host::fast_path`, `members::balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
+//! | runs | `host::runs` | the same over several strips: one operation for all of them that lie together on a drive |
 //! | wait | `cache`, the crate `cache` | writes that wait for the same columns of a stripe are one plan; nobody waits for what may not come |
 //! | cells | `shard::cells`, the crate `log` (`cells`) | what is acknowledged is in memory that outlives the process |
 //! | destage | `cache::write_back` | what is dirty is destaged for a flush, for room, for its age, or while nothing else is to be done |

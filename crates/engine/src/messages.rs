@@ -90,7 +90,7 @@ pub struct StripeOutcome {
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     /// Which request of the shard.
-    pub request: u32,
+    pub request: u64,
     /// Which of its stripe requests.
     pub number: u32,
 }

@@ -16,6 +16,7 @@ mod members;
 mod reads;
 mod regressions;
 mod reshape;
+mod runs;
 mod storms;
 mod tasks;
 mod volumes;

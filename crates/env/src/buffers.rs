@@ -188,16 +188,26 @@ impl PoolInner {
     }
 
     fn allocate(&self, size: usize) -> NonNull<Block> {
-        if let Some(class) = Self::class(size)
-            && let Some(block) = self.free.borrow_mut()[class].pop()
-        {
-            self.kept.set(self.kept.get() - size);
-            // SAFETY: a free block has no view; we are about to make the first one.
-            unsafe { block.as_ref() }.views.store(1, Ordering::Relaxed);
-            return block;
-        }
-        let owner = Owner::Pool { shard: self.shard, home: self.home.clone() };
-        new_block(allocate_zeroed(size), size, owner)
+        let kept = Self::class(size).and_then(|class| {
+            self.take_kept(class, size).or_else(|| {
+                // Another thread may have been the last to view some: they are warmer than new ones, and there.
+                self.collect_returned();
+                self.take_kept(class, size)
+            })
+        });
+        kept.unwrap_or_else(|| {
+            let owner = Owner::Pool { shard: self.shard, home: self.home.clone() };
+            new_block(allocate_zeroed(size), size, owner)
+        })
+    }
+
+    /// A free block of a class, with its first view to come.
+    fn take_kept(&self, class: usize, size: usize) -> Option<NonNull<Block>> {
+        let block = self.free.borrow_mut()[class].pop()?;
+        self.kept.set(self.kept.get() - size);
+        // SAFETY: a free block has no view; we are about to make the first one.
+        unsafe { block.as_ref() }.views.store(1, Ordering::Relaxed);
+        Some(block)
     }
 }
 

@@ -41,6 +41,9 @@ impl TaskId {
 /// loop on one would otherwise never let go of its thread.
 const ALLOWANCE: u32 = 64;
 
+/// How deep tasks may go on inside one another: a host's inside its connection's, a stripe request's inside that, and room for more.
+const DEEPEST: u32 = 4;
+
 const NEVER: Instant = Instant { ns: u64::MAX };
 
 /// How a world's sleeping thread is woken from another thread.
@@ -115,6 +118,8 @@ pub struct Executor {
     free: RefCell<Vec<u32>>,
     ready: RefCell<VecDeque<TaskId>>,
     current: Cell<Option<TaskId>>,
+    /// How many tasks go on inside the one that is being polled.
+    depth: Cell<u32>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
     /// No timer is due earlier. A lower bound: it is not raised when one is cancelled.
     first_timer: Cell<Instant>,
@@ -124,6 +129,8 @@ pub struct Executor {
     /// How many finished operations the task that is being polled may still take before it has to yield.
     allowance: Cell<u32>,
     tick: Cell<Instant>,
+    /// When another thread's wakes were taken last.
+    woken_at: Cell<Instant>,
     remote: RemoteWaker,
     pub(crate) ops: OpTable,
 }
@@ -136,6 +143,7 @@ impl Executor {
             free: RefCell::default(),
             ready: RefCell::default(),
             current: Cell::new(None),
+            depth: Cell::new(0),
             timers: RefCell::default(),
             first_timer: Cell::new(NEVER),
             timer_sequence: Cell::new(0),
@@ -146,6 +154,7 @@ impl Executor {
             polls: Cell::new(0),
             allowance: Cell::new(0),
             tick: Cell::new(Instant::default()),
+            woken_at: Cell::new(Instant::default()),
             remote: RemoteWaker {
                 shared: Arc::new(Remote { woken: Mutex::default(), any: AtomicBool::new(false), unpark }),
             },
@@ -194,6 +203,25 @@ impl Executor {
         }
     }
 
+    /// Has a task that waits go on at once, inside the one that is being polled: what it was given is warm, and what needs no
+    /// waiting is done when this returns. Whoever calls must have borrowed nothing that the task may want. It goes on from
+    /// the share of the turn that the caller has left. Where that is used up, and where orders are explored, it is made ready
+    /// as by [`Executor::wake`].
+    pub fn go_on(&self, task: TaskId) {
+        let waits = || {
+            let tasks = self.tasks.borrow();
+            let slot = tasks.get(task.index as usize).filter(|slot| slot.generation == task.generation);
+            slot.is_some_and(|slot| !slot.queued && slot.future.is_some())
+        };
+        let depth = self.depth.get();
+        if self.shuffle.get().is_some() || depth == DEEPEST || self.allowance.get() == 0 || !waits() {
+            return self.wake(task);
+        }
+        self.depth.set(depth + 1);
+        self.step(task);
+        self.depth.set(depth);
+    }
+
     /// The task that is being polled. Panics outside one: only tasks wait.
     pub fn current(&self) -> TaskId {
         self.current.get().expect("only a task of this executor can wait on it")
@@ -219,11 +247,16 @@ impl Executor {
         self.remote.clone()
     }
 
-    /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran.
+    /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran. What another thread has woken comes
+    /// first: it waits for this one, while those that are ready here wait for one another.
     pub fn run_ready(&self, budget: usize) -> bool {
-        self.take_remote_wakes();
         let mut ran = false;
         for _ in 0..budget {
+            if self.remote.shared.any.load(Ordering::Acquire) {
+                let waited = self.ready.borrow().len();
+                self.take_them();
+                self.ready.borrow_mut().rotate_left(waited);
+            }
             let Some(task) = self.next_ready() else { break };
             ran |= self.poll(task);
         }
@@ -243,6 +276,11 @@ impl Executor {
         !self.ready.borrow().is_empty()
     }
 
+    /// When another thread woke a task here last, by the world's clock when it looked at that.
+    pub fn woken_at(&self) -> Instant {
+        self.woken_at.get()
+    }
+
     #[inline]
     fn take_remote_wakes(&self) {
         if self.remote.shared.any.load(Ordering::Acquire) {
@@ -252,6 +290,7 @@ impl Executor {
 
     #[cold]
     fn take_them(&self) {
+        self.woken_at.set(self.tick.get());
         let shared = &self.remote.shared;
         // Before the wakes are taken: one that comes later sets it again.
         shared.any.store(false, Ordering::Relaxed);
@@ -275,7 +314,15 @@ impl Executor {
         ready.pop_front()
     }
 
+    /// Polls a task whose turn it is.
     fn poll(&self, task: TaskId) -> bool {
+        self.allowance.set(ALLOWANCE);
+        let ran = self.step(task);
+        self.polls.set(self.polls.get() + u64::from(ran));
+        ran
+    }
+
+    fn step(&self, task: TaskId) -> bool {
         let (mut future, waker) = {
             let mut tasks = self.tasks.borrow_mut();
             let slot = &mut tasks[task.index as usize];
@@ -287,8 +334,6 @@ impl Executor {
             (future, waker)
         };
         let outer = self.current.replace(Some(task));
-        self.allowance.set(ALLOWANCE);
-        self.polls.set(self.polls.get() + 1);
         let outcome = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.current.set(outer);
         let mut tasks = self.tasks.borrow_mut();

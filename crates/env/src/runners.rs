@@ -63,6 +63,15 @@ impl<T: 'static> Runners<T> {
         }
     }
 
+    /// The same, and an idle task begins with it at once, inside the caller's ([`Executor::go_on`](crate::Executor::go_on)).
+    pub fn hand(&self, item: T) {
+        let inner = &self.inner;
+        inner.items.borrow_mut().push_back(item);
+        if !inner.waiting.pass_to_one(&inner.env) {
+            self.hire();
+        }
+    }
+
     fn hire(&self) {
         let inner = &self.inner;
         if inner.hired.get() < inner.most

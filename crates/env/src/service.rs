@@ -40,6 +40,6 @@ impl<S: Service> Drive for Served<S> {
     }
 
     fn start(&self, request: IoRequest, completion: Completion) {
-        self.requests.give((request, completion));
+        self.requests.hand((request, completion));
     }
 }

@@ -36,12 +36,22 @@ impl Signal {
     /// Says that something changed for any one of the waiters: the latest, whose memory is warm. False when nobody
     /// waits.
     pub fn notify_one(&self, env: &Env) -> bool {
+        self.notify_latest(|task| env.executor().wake(task))
+    }
+
+    /// The same, and that waiter [goes on](crate::Executor::go_on) at once.
+    pub(crate) fn pass_to_one(&self, env: &Env) -> bool {
+        self.notify_latest(|task| env.executor().go_on(task))
+    }
+
+    fn notify_latest(&self, tell: impl FnOnce(TaskId)) -> bool {
         self.epoch.set(self.epoch.get() + 1);
         let latest = self.waiters.borrow_mut().pop();
+        let is_one = latest.is_some();
         if let Some(task) = latest {
-            env.executor().wake(task);
+            tell(task);
         }
-        latest.is_some()
+        is_one
     }
 
     /// Waits until `condition` holds, looking again after every notice.

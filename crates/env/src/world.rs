@@ -75,6 +75,9 @@ pub trait World {
         size: Option<KeptSize>,
     ) -> LocalFuture<'a, Result<Option<KeptMemory>>>;
 
+    /// Has memory that is much used lie in as large pages as this world has: a hint, which may come to nothing. What is in it stays.
+    fn enlarge_pages(&self, _memory: &mut [u8]) {}
+
     /// Gives up the memory of that name; done when it is gone. If this process still views it, it may go on. Where there
     /// is none, all is well.
     ///

@@ -59,6 +59,18 @@ fn a_view_dropped_on_another_thread_sends_its_block_home() {
     assert!(pool.take(ByteCount(4096)).is_some());
 }
 
+/// Blocks that ended on other shards were looked for only when the pool was used up: until then every payload that another shard had
+/// written was taken anew from the system, zeroed and touched for the first time.
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn a_block_that_came_home_is_used_before_a_new_one() {
+    let pool = BufferPool::new(ByteCount(64 << 10));
+    let slice = pool.take(ByteCount(4096)).unwrap().freeze();
+    let place = slice.solid().unwrap().as_ptr() as usize;
+    std::thread::spawn(move || drop(slice)).join().unwrap();
+    assert_eq!(pool.take(ByteCount(4096)).unwrap().bytes().as_ptr() as usize, place);
+}
+
 #[test]
 fn blocks_outlive_their_pool() {
     let pool = BufferPool::new(ByteCount(4096));

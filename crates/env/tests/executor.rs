@@ -227,3 +227,114 @@ fn killing_drops_every_task_where_it_stands_even_those_that_destructors_start() 
     assert_eq!((drops.get(), executor.unfinished_tasks().len()), (3, 0));
     assert!(!executor.run_ready(10));
 }
+
+/// A task that waits to be told, and one that tells it three times; what each did, in order.
+fn told_at_once(schedule: Schedule) -> Vec<&'static str> {
+    let executor = executor(schedule);
+    let (log, told) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(0)));
+    let (waits, seen) = (log.clone(), told.clone());
+    let waiting = Rc::new(Cell::new(None));
+    let (place, runner) = (waiting.clone(), executor.clone());
+    executor.spawn("waits", async move {
+        for turn in 1..=3 {
+            poll_fn(|_| {
+                place.set(Some(runner.current()));
+                if seen.get() >= turn { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            waits.borrow_mut().push("goes on");
+        }
+    });
+    while executor.run_ready(1) {}
+    let (tells, runner) = (log.clone(), executor.clone());
+    executor.spawn("tells", async move {
+        for _ in 0..3 {
+            told.set(told.get() + 1);
+            tells.borrow_mut().push("tells");
+            runner.go_on(waiting.get().expect("it waits"));
+        }
+        // Itself it cannot go on: it is made ready, and the wake is not lost.
+        let mut again = false;
+        poll_fn(|_| {
+            if std::mem::replace(&mut again, true) {
+                return Poll::Ready(());
+            }
+            runner.go_on(runner.current());
+            Poll::Pending
+        })
+        .await;
+        tells.borrow_mut().push("ends");
+    });
+    while executor.run_ready(1) {}
+    assert!(executor.unfinished_tasks().is_empty());
+    log.take()
+}
+
+#[test]
+fn a_task_that_waits_goes_on_inside_the_one_that_tells_it() {
+    let at_once = ["tells", "goes on", "tells", "goes on", "tells", "goes on", "ends"];
+    assert_eq!(told_at_once(Schedule::Fifo), at_once);
+    // Where orders are explored it is ready like any other.
+    let shuffled = told_at_once(Schedule::Shuffled { seed: 1 });
+    assert_eq!(shuffled[..3], ["tells", "tells", "tells"]);
+}
+
+/// Tasks that have one another go on, without end: that is not a recursion without end.
+#[test]
+fn tasks_go_on_inside_one_another_only_so_deep() {
+    let executor = executor(Schedule::Fifo);
+    let (tasks, deepest, depth) =
+        (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    for number in 0..20 {
+        let (runner, tasks) = (executor.clone(), tasks.clone());
+        let (deepest, depth) = (deepest.clone(), depth.clone());
+        executor.spawn("link", async move {
+            let mut waited = false;
+            poll_fn(|_| {
+                if std::mem::replace(&mut waited, true) {
+                    return Poll::Ready(());
+                }
+                tasks.borrow_mut().push(runner.current());
+                Poll::Pending
+            })
+            .await;
+            depth.set(depth.get() + 1);
+            deepest.set(deepest.get().max(depth.get()));
+            let next = tasks.borrow().get(number + 1).copied();
+            next.into_iter().for_each(|next| runner.go_on(next));
+            depth.set(depth.get() - 1);
+        });
+    }
+    while executor.run_ready(1) {}
+    let first = tasks.borrow()[0];
+    executor.wake(first);
+    while executor.run_ready(1) {}
+    assert!(executor.unfinished_tasks().is_empty(), "every task was told");
+    assert_eq!(deepest.get(), 5, "one that is polled, and four inside");
+}
+
+/// What another shard asked for came after all that was ready here, each of which may take dozens of requests in its turn: two shards
+/// waited for one another most of the time.
+#[test]
+fn what_another_thread_woke_comes_before_what_is_ready_here() {
+    let executor = executor(Schedule::Fifo);
+    let (order, remote) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(None)));
+    let (here, place, runner) = (order.clone(), remote.clone(), executor.clone());
+    executor.spawn("remote", async move {
+        let mut waited = false;
+        poll_fn(|_| {
+            place.set(Some(runner.current()));
+            if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        here.borrow_mut().push("woken from elsewhere");
+    });
+    while executor.run_ready(1) {}
+    for _ in 0..2 {
+        let here = order.clone();
+        executor.spawn("ready", async move { here.borrow_mut().push("ready") });
+    }
+    executor.remote().wake(remote.get().expect("it waits"));
+    while executor.run_ready(8) {}
+    assert_eq!(*order.borrow(), ["woken from elsewhere", "ready", "ready"]);
+}

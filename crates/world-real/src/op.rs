@@ -69,6 +69,8 @@ pub(crate) enum Op {
         completion: Completion,
         socket: Rc<OwnedFd>,
         buf: Buf,
+        /// Those of `recv`.
+        flags: i32,
     },
     Send {
         completion: Completion,
@@ -105,10 +107,12 @@ impl Op {
             Op::Free => unreachable!("a free slot has nothing to submit"),
             Op::Wakeup { parking } => opcode::Read::new(types::Fd(parking.fd()), memory.word(), 8).build(),
             Op::Drive(transfer) => transfer.entry(memory),
-            Op::Receive { socket, buf, .. } => {
+            Op::Receive { socket, buf, flags, .. } => {
                 let bytes = buf.bytes_mut();
                 let len = bytes.len().min(1 << 30) as u32;
-                opcode::Recv::new(types::Fd(socket.as_raw_fd()), bytes.as_mut_ptr(), len).build()
+                opcode::Recv::new(types::Fd(socket.as_raw_fd()), bytes.as_mut_ptr(), len)
+                    .flags(*flags)
+                    .build()
             }
             Op::Send { socket, slices, sent, .. } => {
                 send_entry(types::Fd(socket.as_raw_fd()), slices, *sent, memory)
@@ -227,6 +231,22 @@ pub(crate) fn scatter(buffers: &mut [Buf], done: u64, pieces: &mut Vec<libc::iov
             return;
         }
     }
+}
+
+/// Sends as much of `slices` as the socket takes at once: how much that was.
+///
+/// # Errors
+/// The number of the error, `EAGAIN` among them.
+pub(crate) fn send_now(socket: &OwnedFd, slices: &Slices, pieces: &mut Vec<libc::iovec>) -> Result<u64, i32> {
+    gather(slices, 0, pieces);
+    // SAFETY: a message header of zeroes is a valid empty one.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = pieces.as_mut_ptr();
+    header.msg_iovlen = pieces.len() as _;
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: the pieces are those of slices that outlive the call, and the call only reads them.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
+    u64::try_from(sent).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
 fn send_entry(fd: types::Fd, slices: &Slices, sent: u64, memory: &mut Memory) -> squeue::Entry {

@@ -225,6 +225,11 @@ impl Ring {
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
+    /// Whether the kernel has answered something that nobody has looked at.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.uring.borrow_mut().as_mut().is_some_and(|uring| !uring.completion().is_empty())
+    }
+
     /// Submits what is queued and lets the kernel do its deferred work, without waiting.
     pub(crate) fn submit(&self) {
         let mut uring = self.uring.borrow_mut();

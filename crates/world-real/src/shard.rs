@@ -23,6 +23,13 @@ const POLL_BUDGET: usize = 8;
 /// How long a shard with operations in flight may sleep before it looks at their time limits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
+/// A shard that another one woke less than this ago may be asked for something, or answered, again at once.
+const SHORTLY: Duration = Duration::from_micros(50);
+
+/// How long it looks for that before it sleeps: about as long as it takes to be woken. Where shards serve a volume together, each was put to
+/// sleep and woken for every few requests.
+const LOOK_FOR_WAKES: Duration = Duration::from_micros(5);
+
 /// What a shard is built from.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -112,13 +119,30 @@ impl Shard {
                 if self.ring.needs_enter() {
                     self.ring.submit();
                 }
-            } else {
+            } else if !self.is_woken_soon(now) {
                 self.park(now);
                 // What returned while we slept took until now: operations are timed by the tick.
                 self.executor.fire_timers(crate::world::now());
             }
             self.ring.reap();
         }
+    }
+
+    /// Whether another thread woke a task while this one, woken shortly before, looked for that.
+    fn is_woken_soon(&self, now: Instant) -> bool {
+        if now.since(self.executor.woken_at()) > SHORTLY {
+            return false;
+        }
+        if self.ring.needs_enter() {
+            self.ring.submit();
+        }
+        while crate::world::now().since(now) < LOOK_FOR_WAKES {
+            (0..32).for_each(|_| std::hint::spin_loop());
+            if self.executor.has_ready() || self.ring.has_answers() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Sleeps until an operation returns, a timer or time limit is near, or another thread wakes us.

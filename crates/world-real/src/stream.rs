@@ -3,12 +3,14 @@
 //! They are not registered with the ring: a receive may wait there for ever, and older kernels keep every
 //! file that was unregistered later open until it returns, drives with their locks included.
 
-use crate::op::Op;
+use crate::errno::{is_transient, stream_error};
+use crate::op::{Op, send_now};
 use crate::ring::Ring;
 use crate::shard::ring_of;
 use env::buffers::total_len;
 use env::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource};
 use rustix::net::Shutdown;
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,7 +24,8 @@ pub(crate) struct SocketSource {
 impl StreamSource for SocketSource {
     fn attach(self: Box<Self>, env: &Env) -> Result<Rc<dyn Stream>> {
         let ring = ring_of(env)?;
-        Ok(Rc::new(SocketStream { socket: Rc::new(self.socket), ring, env: env.clone() }))
+        let (socket, pieces) = (Rc::new(self.socket), RefCell::default());
+        Ok(Rc::new(SocketStream { socket, ring, env: env.clone(), pieces }))
     }
 
     fn peer(&self) -> Peer {
@@ -34,18 +37,43 @@ struct SocketStream {
     socket: Rc<OwnedFd>,
     ring: Rc<Ring>,
     env: Env,
+    /// Where the pieces of a send are put together.
+    pieces: RefCell<Vec<libc::iovec>>,
 }
 
-impl Stream for SocketStream {
-    fn receive(&self, buf: Buf) -> Io {
+impl SocketStream {
+    fn start_receive(&self, buf: Buf, flags: i32) -> Io {
         let (io, completion) = self.env.start_operation(None);
         if buf.is_hollow() || buf.is_empty() {
             let outcome = IoOutcome::failed(IoError::new(IoErrorKind::Invalid));
             completion.complete(outcome.with_buffers(smallvec::smallvec![buf]));
         } else {
-            self.ring.start(Op::Receive { completion, socket: self.socket.clone(), buf });
+            self.ring.start(Op::Receive { completion, socket: self.socket.clone(), buf, flags });
         }
         io
+    }
+
+    /// Sends what the socket takes at once, which is nearly always all: without an entry of the ring, and without a turn of the
+    /// shard that takes its answer. The outcome, or how much is left to the ring.
+    fn send_now(&self, slices: &Slices) -> std::result::Result<IoOutcome, u64> {
+        let total = total_len(slices).0;
+        match send_now(&self.socket, slices, &mut self.pieces.borrow_mut()) {
+            Ok(sent) if sent == total => Ok(IoOutcome::done(total)),
+            Ok(sent) => Err(sent),
+            Err(errno) if is_transient(errno) => Err(0),
+            Err(errno) => Ok(IoOutcome::failed(stream_error(errno))),
+        }
+    }
+}
+
+impl Stream for SocketStream {
+    fn receive(&self, buf: Buf) -> Io {
+        self.start_receive(buf, 0)
+    }
+
+    fn receive_full(&self, buf: Buf) -> Io {
+        // The kernel goes on by itself after a short receive.
+        self.start_receive(buf, libc::MSG_WAITALL)
     }
 
     fn send(&self, slices: Slices) -> Io {
@@ -55,7 +83,13 @@ impl Stream for SocketStream {
         } else if total_len(&slices).is_zero() {
             completion.complete(IoOutcome::done(0));
         } else {
-            self.ring.start(Op::Send { completion, socket: self.socket.clone(), slices, sent: 0 });
+            match self.send_now(&slices) {
+                Ok(outcome) => completion.complete(outcome),
+                Err(sent) => {
+                    let socket = self.socket.clone();
+                    self.ring.start(Op::Send { completion, socket, slices, sent });
+                }
+            }
         }
         io
     }

@@ -5,8 +5,7 @@ use crate::messages::{REQUESTS_AWAY, ShardIndex, ShardMessage, StripeOutcome, St
 use crate::shard::Resources;
 use env::Runners;
 use env::sync::Credits;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Tasks that run stripe requests of requests which are split or come from another shard, at most: how many of those
@@ -27,12 +26,64 @@ pub(crate) enum Then {
     Remote(ShardIndex, Ticket),
 }
 
+/// Requests of which stripe requests are away, each in a place of its own, which is used again.
+#[derive(Default)]
+struct Away {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Place {
+    /// How often it was used: an answer to a request that had it before is nobody's.
+    turn: u32,
+    parent: Option<Rc<Parent>>,
+}
+
+impl Away {
+    /// The number that a request has from now on: its place, and which turn of that it is.
+    fn add(&mut self, parent: Rc<Parent>) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[index as usize];
+        place.parent = Some(parent);
+        place.number(index)
+    }
+
+    fn get(&self, request: u64) -> Option<&Rc<Parent>> {
+        let index = request as u32;
+        let place = self.places.get(index as usize).filter(|place| place.number(index) == request)?;
+        place.parent.as_ref()
+    }
+
+    fn remove(&mut self, request: u64) -> Option<Rc<Parent>> {
+        self.get(request)?;
+        let index = request as u32;
+        let place = &mut self.places[index as usize];
+        place.turn = place.turn.wrapping_add(1);
+        self.free.push(index);
+        place.parent.take()
+    }
+
+    fn remove_all(&mut self) -> Vec<Rc<Parent>> {
+        let requests: Vec<u64> = (0..).zip(&self.places).map(|(index, place)| place.number(index)).collect();
+        requests.into_iter().filter_map(|request| self.remove(request)).collect()
+    }
+}
+
+impl Place {
+    fn number(&self, index: u32) -> u64 {
+        u64::from(self.turn) << 32 | u64::from(index)
+    }
+}
+
 /// A shard's stripe requests that wait for a runner, and those that are away at other shards.
 pub(crate) struct Exchange {
     shard: Resources,
     requests_away: Credits,
-    away: RefCell<BTreeMap<u32, Rc<Parent>>>,
-    next_request: Cell<u32>,
+    away: RefCell<Away>,
     runners: Runners<Job>,
 }
 
@@ -41,7 +92,6 @@ impl Exchange {
         Rc::new(Exchange {
             requests_away: Credits::new(shard.env(), REQUESTS_AWAY as u64),
             away: RefCell::default(),
-            next_request: Cell::new(0),
             runners: Runners::new(shard.env(), "stripe request runner", RUNNERS),
             shard: shard.clone(),
         })
@@ -52,9 +102,9 @@ impl Exchange {
         self.runners.run(run);
     }
 
-    /// Gives a stripe request to the next free runner.
+    /// Gives a stripe request to the next free runner, which begins with it at once.
     pub(crate) fn enqueue(&self, job: Job) {
-        self.runners.give(job);
+        self.runners.hand(job);
     }
 
     /// Sends a stripe request to the shard that owns its stripe; its outcome comes back to `parent`.
@@ -70,13 +120,8 @@ impl Exchange {
         let request = match parent.request.get() {
             Some(request) => request,
             None => {
-                let mut request = self.next_request.get();
-                while self.away.borrow().contains_key(&request) {
-                    request = request.wrapping_add(1);
-                }
-                self.next_request.set(request.wrapping_add(1));
+                let request = self.away.borrow_mut().add(parent.clone());
                 parent.request.set(Some(request));
-                self.away.borrow_mut().insert(request, parent.clone());
                 request
             }
         };
@@ -86,13 +131,14 @@ impl Exchange {
         self.shard.send_to(to, message);
     }
 
-    pub(crate) fn forget_away(&self, request: u32) {
-        self.away.borrow_mut().remove(&request);
+    pub(crate) fn forget_away(&self, request: u64) {
+        let parent = self.away.borrow_mut().remove(request);
+        drop(parent);
     }
 
     /// A stripe request that was away came back.
     pub(crate) fn came_back(&self, ticket: Ticket, outcome: StripeOutcome) {
-        let parent = self.away.borrow().get(&ticket.request).cloned();
+        let parent = self.away.borrow().get(ticket.request).cloned();
         if let Some(parent) = parent {
             parent.finish(self.shard.env(), ticket.number, outcome);
         }
@@ -105,6 +151,27 @@ impl Exchange {
 
     /// Nobody waits any more for what is away.
     pub(crate) fn forget_all(&self) {
-        drop(self.away.take());
+        let parents = self.away.borrow_mut().remove_all();
+        drop(parents);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_comes_late_is_nobodys() {
+        let mut away = Away::default();
+        let first = away.add(Rc::default());
+        let beside = away.add(Rc::default());
+        assert!(away.remove(first).is_some());
+        let second = away.add(Rc::default());
+        assert_eq!(second as u32, first as u32, "a place is used again");
+        assert!(away.get(first).is_none() && away.remove(first).is_none(), "its first turn is over");
+        assert!(away.get(second).is_some());
+        assert_eq!(away.remove_all().len(), 2);
+        assert!(away.get(second).is_none() && away.get(beside).is_none());
+        assert_eq!(away.places.len(), 2);
     }
 }

@@ -8,6 +8,7 @@ mod block_target;
 mod exchange;
 mod fast_path;
 mod moving;
+mod runs;
 mod split;
 mod stripe_request;
 mod volume;

@@ -10,35 +10,46 @@ use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice};
 use layout::Geometry;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 /// A request whose stripe requests are under way.
 #[derive(Default)]
 pub(crate) struct Parent {
-    pub(crate) request: Cell<Option<u32>>,
+    pub(crate) request: Cell<Option<u64>>,
     unfinished: Cell<u32>,
     error: Cell<Option<IoError>>,
-    buffers: RefCell<SmallVec<[Option<Buf>; 4]>>,
-    /// By number: given back when the stripe request is, not with the request, or requests could starve one another.
-    credits: RefCell<BTreeMap<u32, Taken>>,
+    parts: RefCell<SmallVec<[Part; 4]>>,
     done: Signal,
 }
 
+/// What a request has of one of its stripe requests.
+#[derive(Default)]
+struct Part {
+    /// What it read into, once it is done.
+    buffer: Option<Buf>,
+    /// Given back when it is done, not with the request, or requests could starve one another.
+    credit: Option<Taken>,
+}
+
 impl Parent {
+    /// One more stripe request will be under way.
+    fn begin(&self) {
+        self.unfinished.set(self.unfinished.get() + 1);
+        self.parts.borrow_mut().push(Part::default());
+    }
+
     pub(crate) fn hold_credit(&self, number: u32, credit: Taken) {
-        self.credits.borrow_mut().insert(number, credit);
+        self.parts.borrow_mut()[number as usize].credit = Some(credit);
     }
 
     pub(crate) fn finish(&self, env: &Env, number: u32, outcome: StripeOutcome) {
         if let Err(error) = outcome.result {
             self.error.set(Some(self.error.get().unwrap_or(error)));
         }
-        if let Some(buffer) = outcome.buffer {
-            self.buffers.borrow_mut()[number as usize] = Some(buffer);
-        }
-        self.credits.borrow_mut().remove(&number);
+        let done = Part { buffer: outcome.buffer, credit: None };
+        let before = std::mem::replace(&mut self.parts.borrow_mut()[number as usize], done);
+        drop(before.credit);
         self.unfinished.set(self.unfinished.get() - 1);
         if self.unfinished.get() == 0 {
             self.done.notify(env);
@@ -102,7 +113,8 @@ impl Whole {
     }
 }
 
-fn take_slice(slice: &mut Slice, len: ByteCount) -> Slice {
+/// Takes the first bytes off a slice.
+pub(super) fn take_slice(slice: &mut Slice, len: ByteCount) -> Slice {
     let first = slice.cut(ByteCount::ZERO, len);
     *slice = slice.cut(len, slice.len() - len);
     first
@@ -138,8 +150,7 @@ async fn ask_all(
     for (number, shard) in (0..).zip(shards.filter(|shard| *shard != volume.shard.index())) {
         let (stripe, within) = (StripeIndex(0), ByteRange::new(ByteOffset::ZERO, ByteCount::ZERO));
         let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work: work() };
-        parent.unfinished.set(parent.unfinished.get() + 1);
-        parent.buffers.borrow_mut().push(None);
+        parent.begin();
         volume.exchange.send_away(shard, request, &parent, number).await;
     }
     let here = here.await;
@@ -158,8 +169,7 @@ pub(super) async fn ask_one(
     request: StripeRequest,
     parent: &Rc<Parent>,
 ) {
-    parent.unfinished.set(1);
-    parent.buffers.borrow_mut().push(None);
+    parent.begin();
     exchange.send_away(owner, request, parent, 0).await;
     parent.done.wait_until(cache.shard.env(), || parent.unfinished.get() == 0).await;
     if let Some(request) = parent.request.get() {
@@ -179,8 +189,7 @@ pub(super) async fn run(
     for (number, (stripe, within)) in (0..).zip(stripes(volume.geometry(), range)) {
         let work = whole.take(within.len);
         let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work };
-        parent.unfinished.set(parent.unfinished.get() + 1);
-        parent.buffers.borrow_mut().push(None);
+        parent.begin();
         if volume.is_mine(stripe) {
             volume.exchange.enqueue(Job { request, then: Then::Local(parent.clone(), number) });
         } else {
@@ -196,7 +205,7 @@ pub(super) async fn run(
     if read.is_zero() {
         return (result, None);
     }
-    let buffer = volume.put_together(parent.buffers.take().into_iter().flatten());
+    let buffer = volume.put_together(parent.parts.take().into_iter().filter_map(|part| part.buffer));
     match buffer.filter(|buffer| buffer.len() == read) {
         Some(buffer) => (result, Some(buffer)),
         // A drive that did not answer in time keeps some of it, and there is no memory for another one.

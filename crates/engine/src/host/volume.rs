@@ -5,7 +5,7 @@ use crate::attachment::{Attachment, ToldSectors};
 use crate::cache::{Cache, request_tag};
 use crate::host::ahead::{self, ReadingAhead};
 use crate::host::split::{self, Whole};
-use crate::host::{Exchange, Moving, fast_path, moving, stripe_request};
+use crate::host::{Exchange, Moving, fast_path, moving, runs, stripe_request};
 use crate::members::Drives;
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
@@ -183,7 +183,16 @@ impl Volume {
             // The drive kept the buffer after a timeout; go on with another one.
             Err(None) => self.shard.env().pool().take_reserved(range.len),
         };
-        self.read_sectors(range, buf).await
+        if self.is_hidden() || !runs::may_read(self, range) {
+            return self.read_sectors(range, buf).await;
+        }
+        match Box::pin(runs::read(self, range, buf)).await {
+            Ok(buf) => (Ok(()), Some(buf)),
+            Err(buf) => {
+                let buf = buf.unwrap_or_else(|| self.shard.env().pool().take_reserved(range.len));
+                self.read_sectors(range, buf).await
+            }
+        }
     }
 
     /// Whether a read of whole sectors may go past the cache, which takes note of it.
@@ -288,7 +297,11 @@ impl Volume {
         data: Slice,
         durability: Durability,
     ) -> Result<(), IoError> {
-        match fast_path::write(self, range, &data, durability).await {
+        let mut done = fast_path::write(self, range, &data, durability).await;
+        if done.is_none() && !self.is_hidden() && runs::may_write(self, range, &data) {
+            done = Box::pin(runs::write(self, range, &data, durability)).await;
+        }
+        match done {
             Some(result) => result,
             None if range.is_empty() => Ok(()),
             None => match self.only_stripe(range) {

@@ -91,6 +91,9 @@ impl Stripes {
             return (Ended::Failed(IoError::new(IoErrorKind::Gone)), host);
         }
         let _changing = self.changed_by(&request).map(|range| self.begin_change(stripe, range));
+        if how.held && self.write_to_copies(stripe, &request, &host).await {
+            return (Ended::Done { skipped: DriveSet::EMPTY, mismatch: None }, host);
+        }
         let mut plan = self.take_plan();
         let ended = loop {
             let health = self.health_for(stripe, trouble, how);

@@ -6,6 +6,7 @@
 mod attempt;
 mod clean;
 mod compute;
+mod copies;
 mod dirty;
 mod drive_ops;
 mod execute;

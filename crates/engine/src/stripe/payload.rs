@@ -107,6 +107,11 @@ impl Payload {
         self.slices.iter().any(|placed| placed.slice.is_hollow())
     }
 
+    /// The slice that all of it is, if it is one and nothing is cached beside it.
+    pub(crate) fn only_slice(&self) -> Option<&Slice> {
+        self.slices.first().map(|placed| &placed.slice).filter(|_| self.is_one_slice())
+    }
+
     /// Whether everything lies in one piece.
     pub(crate) fn is_one_slice(&self) -> bool {
         self.slices.len() == 1 && self.cached.is_empty()

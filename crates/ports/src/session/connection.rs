@@ -178,14 +178,14 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         self.host.set_outstanding(requests);
     }
 
-    /// Hands an admitted request to a worker.
+    /// Hands an admitted request to a worker, which begins with it at once.
     pub(super) fn start(self: &Rc<Self>, job: Job<P::Request>) {
         let idle = self.idle.borrow_mut().pop();
         match idle {
             Some(worker) => {
                 worker.job.set(Some(job));
                 if let Some(task) = worker.task.get() {
-                    self.env.executor().wake(task);
+                    self.env.executor().go_on(task);
                 }
             }
             None => {

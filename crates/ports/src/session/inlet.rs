@@ -17,6 +17,9 @@ const LONG: usize = 64 << 10;
 const SHORT: usize = 1 << 10;
 /// Payloads from here on are better received into their place than copied.
 const LONG_PAYLOAD: ByteCount = ByteCount(16 << 10);
+/// Received into its place at a time, without a look whether the client moves: a client that needs longer for that than it may
+/// stand still is as good as one that does.
+const WHOLE: usize = 64 << 10;
 
 /// How a receive ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,9 +111,10 @@ impl Inlet {
     /// Fills `buf` from `filled` on, straight from the stream; `None` if that ended first.
     pub async fn receive_into(&mut self, mut buf: Buf, mut filled: usize) -> Option<Buf> {
         while filled < buf.len().as_usize() {
-            let empty = buf.split_off(ByteCount(filled as u64));
-            let mut outcome = self.stream.receive(empty).await;
-            buf = buf.join(outcome.buffers.pop()?).ok()?;
+            let mut empty = buf.split_off(ByteCount(filled as u64));
+            let later = empty.split_off(empty.len().min(ByteCount(WHOLE as u64)));
+            let mut outcome = self.stream.receive_full(empty).await;
+            buf = buf.join(outcome.buffers.pop()?).ok()?.join(later).ok()?;
             match outcome.result {
                 Ok(count) if count > 0 => {
                     self.life.progressed(count);

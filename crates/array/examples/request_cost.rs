@@ -1,0 +1,86 @@
+//! What the engine costs a request, to be counted in instructions: the same requests every time, to an array in memory, 32 of them
+//! outstanding.
+//!
+//! ```text
+//! cargo build --release -p array --example request_cost
+//! for n in 20000 40000; do valgrind --tool=cachegrind --cache-sim=no target/release/examples/request_cost raid5 mem:32M $n; done
+//! ```
+//!
+//! The difference of two numbers of requests, divided by that of the numbers, is what one costs. Copying the bytes is part of it: some
+//! three hundred instructions for 8 KiB.
+
+use array::{Choices, assemble};
+use env::{Buf, Durability, Env, Member};
+use layout::{Level, Shape};
+use smallvec::smallvec;
+use std::cell::Cell;
+use std::error::Error;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, DriveCount, StripSize};
+use world_sim::{Sim, SimOptions};
+
+const DRIVES: u16 = 8;
+const OUTSTANDING: u64 = 32;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let field = |index: usize, usual: &str| arguments.get(index).cloned().unwrap_or_else(|| usual.to_owned());
+    let (level, drive) = (field(0, "raid5").parse::<Level>()?, field(1, "mem:32M"));
+    let requests: u64 = field(2, "10000").parse()?;
+    let (block, reads) = (field(3, "8K").parse::<ByteCount>()?, field(4, "67").parse::<u64>()?);
+    let mut sim = Sim::new(SimOptions { seed: 7, ..SimOptions::default() });
+    let env = sim.env();
+    sim.run(async move {
+        let drives = if level == Level::Raid1 { 2 } else { DRIVES };
+        let mut sources = Vec::new();
+        for _ in 0..drives {
+            sources.push(drives::open(&env, &drive).await?);
+        }
+        let shape = Shape::new(level, DriveCount(drives));
+        let volume = assemble(&env, &shape, StripSize::KIB_64, sources, Choices::default()).await?;
+        let volume = Rc::new(Member::new(&env, Rc::new(volume.as_drive())));
+        let left = Rc::new(Cell::new(requests));
+        let load = |task| Load { volume: volume.clone(), left: left.clone(), block, reads, random: task };
+        let tasks: Vec<_> =
+            (0..OUTSTANDING).map(|task| env.spawn("load", load(task).run(env.clone()))).collect();
+        for task in tasks {
+            task.await?;
+        }
+        println!("{requests} requests of {block}, {reads} % of them reads, to {level} on {drives} × {drive}");
+        Ok(())
+    })?
+}
+
+/// One outstanding request after the other, until all are made.
+struct Load {
+    volume: Rc<Member>,
+    left: Rc<Cell<u64>>,
+    block: ByteCount,
+    reads: u64,
+    random: u64,
+}
+
+impl Load {
+    async fn run(mut self, env: Env) -> Result<(), Box<dyn Error>> {
+        let blocks = self.volume.info().size.0 / self.block.0;
+        let mut buf = Buf::unpooled(self.block);
+        let payload = Buf::copy_of(&vec![0xA5; self.block.as_usize()]).freeze();
+        while self.left.get() > 0 {
+            self.left.set(self.left.get() - 1);
+            let (state, number) = env::sync::split_mix(self.random);
+            self.random = state;
+            let offset = ByteOffset((number >> 8) % blocks * self.block.0);
+            if (number & 0xFF) * 100 < self.reads * 256 {
+                let mut outcome = self.volume.read(offset, smallvec![buf]).await;
+                outcome.result?;
+                buf = outcome.buffers.pop().ok_or("the buffer did not come back")?;
+            } else {
+                self.volume.write(offset, smallvec![payload.clone()], Durability::Cached).await.result?;
+            }
+            if number.is_multiple_of(16) {
+                env.yield_now().await;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! What a second shard is worth: the same array in memory, served by one thread and by two, each with as many requests
+//! outstanding; round by round in turn, medians and the rounds' own ratios.
+//!
+//! ```text
+//! cargo run --release -p array --example shards -- [LEVEL …] [rounds=9] [seconds=1]
+//! ```
+//!
+//! Half of the requests of each shard are for stripes of the other one. Reads go to the drives all the same; writes go to the
+//! shard that owns the stripe.
+
+// This measures real time, on threads.
+#![allow(clippy::disallowed_methods)]
+
+use drives::MemoryDrive;
+use engine::{
+    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ShardIndex, ShardMessage, ShardSeed, Volume,
+    VolumeId, VolumeSpec, VolumeState, unkept,
+};
+use env::{Buf, DriveIdentity, DriveSource, Durability, Env, Instant, mailbox};
+use layout::{Level, Shape};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveSet, SectorSize, StripSize};
+use world_real::{Settings, spawn_shard};
+
+const DRIVES: u16 = 8;
+const DRIVE: ByteCount = ByteCount(32 << 20);
+const BLOCK: u64 = 8192;
+const READS_PERCENT: u64 = 67;
+const OUTSTANDING: u64 = 32;
+const RAMP: Duration = Duration::from_millis(200);
+const VOLUME: VolumeId = VolumeId(0);
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// What all shards of one measurement have together.
+struct Together {
+    attachment: Attachment,
+    shards: u16,
+    length: Duration,
+    /// How to reach each shard, and the one that keeps the array's state.
+    senders: Mutex<BTreeMap<u16, mailbox::Sender<ShardMessage>>>,
+    reports: Mutex<Option<mailbox::Sender<Report>>>,
+    all_here: Barrier,
+    done: AtomicU64,
+    ended: AtomicUsize,
+}
+
+fn main() -> Result<(), Failure> {
+    let (mut levels, mut rounds, mut seconds) = (Vec::new(), 9, 1.0);
+    for argument in std::env::args().skip(1) {
+        match argument.split_once('=') {
+            Some(("rounds", count)) => rounds = count.parse()?,
+            Some(("seconds", length)) => seconds = length.parse()?,
+            _ => levels.push(argument.parse::<Level>()?),
+        }
+    }
+    if levels.is_empty() {
+        levels = vec![Level::Raid0, Level::Raid5];
+    }
+    println!(
+        "8 KiB, {READS_PERCENT}/{}, {OUTSTANDING} outstanding for each shard, thousands a second",
+        100 - READS_PERCENT
+    );
+    for level in levels {
+        let attachment = attachment(level)?;
+        let (mut ones, mut twos, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let one = measure(&attachment, 1, Duration::from_secs_f64(seconds))?;
+            let two = measure(&attachment, 2, Duration::from_secs_f64(seconds))?;
+            ones.push(one / 1000.0);
+            twos.push(two / 1000.0);
+            ratios.push(two / one);
+        }
+        println!(
+            "{level}: one shard {}, two {}, ratio {}",
+            spread(ones, 0),
+            spread(twos, 0),
+            spread(ratios, 2)
+        );
+    }
+    Ok(())
+}
+
+fn spread(mut values: Vec<f64>, digits: usize) -> String {
+    values.sort_by(f64::total_cmp);
+    match values.as_slice() {
+        [] => "unknown".to_owned(),
+        [low, ..] => {
+            let (middle, high) = (values[values.len() / 2], values[values.len() - 1]);
+            format!("{middle:.digits$} ({low:.digits$}–{high:.digits$})")
+        }
+    }
+}
+
+/// The array, on drives that keep what is written from one measurement to the next.
+fn attachment(level: Level) -> Result<Attachment, Failure> {
+    let shape = Shape::new(level, DriveCount(DRIVES));
+    let geometry = shape.geometry(StripSize::KIB_64, DRIVE)?;
+    let sources = (0..DRIVES).map(|index| {
+        let identity = DriveIdentity(format!("mem:{index}"));
+        let drive = MemoryDrive::new("mem", identity, DRIVE, SectorSize::B512);
+        Some(Arc::new(drive) as Arc<dyn DriveSource>)
+    });
+    let spec = VolumeSpec {
+        id: VOLUME,
+        name: "array".into(),
+        geometry,
+        sector: SectorSize::B512,
+        data_start: ByteOffset::ZERO,
+        capacity: geometry.capacity(),
+        policy: FaultPolicy::default(),
+    };
+    let regions = Regions::of(&geometry);
+    let mut state = VolumeState::with_drives(&regions, DriveSet::first(geometry.drives()));
+    state.apply(&Change::Marked(RegionSet::first(regions.count)));
+    Ok(Attachment::new(Arc::new(spec), sources.collect(), state))
+}
+
+/// Requests a second of so many shards.
+fn measure(attachment: &Attachment, shards: u16, length: Duration) -> Result<f64, Failure> {
+    let together = Arc::new(Together {
+        attachment: attachment.clone(),
+        shards,
+        length,
+        senders: Mutex::default(),
+        reports: Mutex::default(),
+        all_here: Barrier::new(usize::from(shards)),
+        done: AtomicU64::new(0),
+        ended: AtomicUsize::new(0),
+    });
+    let threads: Vec<_> = (0..shards)
+        .map(|index| {
+            let together = together.clone();
+            let settings = Settings::with_memory(ByteCount(64 << 20));
+            spawn_shard(&format!("shard {index}"), settings, move |env| {
+                let seed = begin(&env, &together, index);
+                run(env, together, index, seed)
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    for thread in threads {
+        thread.join()??;
+    }
+    Ok(together.done.load(Ordering::Relaxed) as f64 / length.as_secs_f64())
+}
+
+/// The shard's mailbox, and the controller's stand-in where this is the first. All shards wait for one another here.
+fn begin(env: &Env, together: &Together, index: u16) -> ShardSeed {
+    let seed = ShardSeed::new(env, together.shards);
+    let count = usize::from(together.shards);
+    together.senders.lock().unwrap_or_else(|poison| poison.into_inner()).insert(index, seed.sender());
+    let mut inbox = None;
+    if index == 0 {
+        let (sender, receiver) = mailbox::mailbox::<Report>(env, count * engine::REPORTS_OPEN);
+        *together.reports.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(sender);
+        inbox = Some(receiver);
+    }
+    together.all_here.wait();
+    if let Some(inbox) = inbox {
+        let states = BTreeMap::from([(VOLUME, together.attachment.state.clone())]);
+        env.spawn("keeper", unkept::keep(env.clone(), inbox, peers(together), states));
+    }
+    seed
+}
+
+fn peers(together: &Together) -> Vec<mailbox::Sender<ShardMessage>> {
+    together.senders.lock().unwrap_or_else(|poison| poison.into_inner()).values().cloned().collect()
+}
+
+/// Serves the array and makes requests to it, until all shards have made theirs.
+async fn run(env: Env, together: Arc<Together>, index: u16, seed: ShardSeed) -> Result<(), Failure> {
+    let reports = together.reports.lock().unwrap_or_else(|poison| poison.into_inner()).clone();
+    let (reports, to_itself) = (reports.ok_or("nobody keeps the state")?, seed.sender());
+    let shard = seed.start(ShardIndex(index), together.shards, reports);
+    let send = |message| to_itself.send(message).map_err(|_| "the shard takes no messages");
+    send(ShardMessage::Peers(peers(&together)))?;
+    let (done, mut answers) = mailbox::mailbox(&env, 1);
+    send(ShardMessage::Attach(Box::new(together.attachment.clone()), done))?;
+    answers.receive().await.ok_or("no answer")??;
+    let volume = shard.volume(VOLUME).ok_or("the volume is not served")?;
+    let begins = env.now() + RAMP;
+    let made: Rc<Cell<u64>> = Rc::default();
+    let tasks: Vec<_> = (0..OUTSTANDING)
+        .map(|task| {
+            let seed = u64::from(index) << 32 | task;
+            let load =
+                Load { volume: volume.clone(), begins, ends: begins + together.length, made: made.clone() };
+            env.spawn("outstanding", load.run(env.clone(), seed))
+        })
+        .collect();
+    for task in tasks {
+        task.await?;
+    }
+    together.done.fetch_add(made.get(), Ordering::Relaxed);
+    together.ended.fetch_add(1, Ordering::Relaxed);
+    // The others may still ask this shard for something.
+    while together.ended.load(Ordering::Relaxed) < usize::from(together.shards) {
+        env.sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}
+
+/// One outstanding request after the other.
+struct Load {
+    volume: Rc<Volume>,
+    begins: Instant,
+    ends: Instant,
+    made: Rc<Cell<u64>>,
+}
+
+impl Load {
+    async fn run(self, env: Env, mut random: u64) -> Result<(), Failure> {
+        let blocks = self.volume.spec().capacity.0 / BLOCK;
+        let mut buf = Buf::unpooled(ByteCount(BLOCK));
+        let payload = Buf::copy_of(&[0xA5; BLOCK as usize]).freeze();
+        loop {
+            let (state, number) = env::sync::split_mix(random);
+            random = state;
+            let range = ByteRange::new(ByteOffset((number >> 8) % blocks * BLOCK), ByteCount(BLOCK));
+            if (number & 0xFF) * 100 < READS_PERCENT * 256 {
+                let (result, back) = self.volume.read(range, buf).await;
+                result?;
+                buf = back.ok_or("a drive kept the buffer")?;
+            } else {
+                self.volume.write(range, payload.clone(), Durability::Cached).await?;
+            }
+            let now = env.now();
+            match now {
+                _ if now >= self.ends => return Ok(()),
+                _ if now >= self.begins => self.made.set(self.made.get() + 1),
+                _ => {}
+            }
+            if number.is_multiple_of(16) {
+                env.yield_now().await;
+            }
+        }
+    }
+}

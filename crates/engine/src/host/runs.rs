@@ -1,0 +1,195 @@
+//! Runs: a request over several strips, as one operation for all of its strips that lie together on a drive.
+//!
+//! A read of 1 MiB from eight drives with strips of 64 KiB lies on each of them as one run of 128 KiB. Stripe by stripe it would
+//! be sixteen operations; here it is eight, each into several parts of the host's buffer. The same goes for writes where
+//! no redundancy has to follow. As on the fast path, this is for requests that need nothing but mapping: whatever is not so,
+//! and whatever fails here, goes the long way. So does what tasks copy: it is for hosts.
+//!
+//! Of mirrors each strip is read from the copy that a read of it alone would be read from. A large read that finds two copies
+//! idle goes the long way, where both of them serve it.
+
+use crate::cache::Cache;
+use crate::host::split::{stripes, take_slice};
+use crate::members::{Drives, is_gone};
+use env::locks::Mode;
+use env::{Buf, Durability, Io, IoError, Member, Slice};
+use layout::CopyIndex;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+
+/// The longest run: drives take as much in one operation, and more than that gains nothing.
+const LONGEST: ByteCount = ByteCount::MIB;
+
+/// Bytes of a request that lie together on a drive.
+struct Run {
+    drive: DriveIndex,
+    member: Rc<Member>,
+    /// In the drive's part of the volume.
+    offset: ByteOffset,
+    len: ByteCount,
+}
+
+impl Run {
+    /// Its operation failed: a drive that is gone is out of use from now on.
+    fn failed(&self, volume: &Rc<Cache>, error: IoError, operation: &'static str) {
+        if is_gone(&error) && volume.members.is_in_slot(self.drive, &self.member) {
+            volume.fail_drive(self.drive, error, operation);
+        }
+    }
+}
+
+/// How a request lies on drives.
+#[derive(Default)]
+struct Lying {
+    runs: SmallVec<[Run; 8]>,
+    /// The parts of the request, in its order: which run each belongs to, and how long it is.
+    parts: SmallVec<[(usize, ByteCount); 16]>,
+}
+
+impl Lying {
+    /// Adds the next part of the request, to the latest run of its drive where it goes on there. `None`: there is no drive.
+    fn add(&mut self, drives: &Drives, drive: DriveIndex, offset: ByteOffset, len: ByteCount) -> Option<()> {
+        let latest = self.runs.iter().rposition(|run| run.drive == drive);
+        let goes_on = latest.filter(|run| {
+            let run = &self.runs[*run];
+            run.offset + run.len == offset && run.len + len <= LONGEST
+        });
+        match goes_on {
+            Some(run) => self.runs[run].len += len,
+            None => self.runs.push(Run { drive, member: drives.members.get(drive)?, offset, len }),
+        }
+        self.parts.push((goes_on.unwrap_or(self.runs.len() - 1), len));
+        Some(())
+    }
+
+    /// Starts the operation of every run. `cut` gives the memory of the next part of the request.
+    fn start<M>(
+        &self,
+        drives: &Drives,
+        mut cut: impl FnMut(ByteCount) -> M,
+        op: impl Fn(&Member, ByteOffset, SmallVec<[M; 2]>) -> Io,
+    ) -> SmallVec<[Io; 8]> {
+        let mut memory: SmallVec<[SmallVec<[M; 2]>; 8]> = self.runs.iter().map(|_| SmallVec::new()).collect();
+        for (run, len) in &self.parts {
+            memory[*run].push(cut(*len));
+        }
+        let started = self.runs.iter().zip(memory);
+        started.map(|(run, memory)| op(&run.member, drives.raw(run.offset), memory)).collect()
+    }
+}
+
+/// Whether a range is over several strips, and nothing but mapping may be needed to read it.
+pub(super) fn may_read(volume: &Cache, range: ByteRange) -> bool {
+    let geometry = volume.geometry();
+    let (_, at) = geometry.strip_of(geometry.stripe_of(range.start).1);
+    at + range.len > geometry.strip().bytes()
+        && volume.all_well.get()
+        && !volume.uses_write_back()
+        && range.is_aligned(volume.spec.sector.bytes())
+}
+
+/// The same for writing it, where no redundancy follows.
+pub(super) fn may_write(volume: &Cache, range: ByteRange, data: &Slice) -> bool {
+    !volume.uses_lines() && !data.is_zero() && may_read(volume, range)
+}
+
+/// How a request lies on its drives; `None`: it goes the long way.
+fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
+    let geometry = volume.geometry();
+    let strip = geometry.strip().bytes();
+    let mut lying = Lying::default();
+    for (stripe, within) in stripes(geometry, range) {
+        if !volume.is_live(stripe) {
+            return None;
+        }
+        let map = geometry.stripe_map(stripe);
+        let mut rest = within;
+        while !rest.is_empty() {
+            let (index, at) = geometry.strip_of(ByteCount(rest.start.0));
+            let bytes = ByteRange::new(ByteOffset(at.0), (strip - at).min(rest.len));
+            rest = ByteRange::from_to(rest.start + bytes.len, rest.end());
+            if lying.parts.is_empty() {
+                let copies = (0..geometry.copies()).map(|copy| map.data_cell(index, CopyIndex(copy)).drive);
+                if copies.filter(|drive| volume.members.is_idle(*drive)).nth(1).is_some() {
+                    return None;
+                }
+            }
+            let copy = volume.choose_copy(stripe, &map, index, bytes, |_| true)?;
+            let cell = map.data_cell(index, copy);
+            lying.add(volume, cell.drive, cell.offset + at, bytes.len)?;
+        }
+    }
+    Some(lying)
+}
+
+/// Reads a range of several strips, which [`may_read`]. `Err` with the buffer: take the long way; without: a drive kept some of it.
+pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, mut buf: Buf) -> Result<Buf, Option<Buf>> {
+    let Some(lying) = lying(volume, range) else { return Err(Some(buf)) };
+    let cut = |len| {
+        let rest = buf.split_off(len);
+        std::mem::replace(&mut buf, rest)
+    };
+    let started = lying.start(volume, cut, |member, offset, buffers| member.read(offset, buffers));
+    drop(buf);
+    let mut is_read = true;
+    let mut back: SmallVec<[_; 8]> = SmallVec::new();
+    for (io, run) in started.into_iter().zip(&lying.runs) {
+        let outcome = io.await;
+        if let Err(error) = outcome.result {
+            is_read = false;
+            run.failed(volume, error, "read");
+        }
+        back.push(outcome.buffers.into_iter());
+    }
+    let parts = lying.parts.iter().map(|(run, _)| back[*run].next());
+    let whole = parts.reduce(|whole, part| whole?.join(part?).ok()).flatten();
+    // What was given up while it was read may be zeroes by now.
+    let is_lost = || stripes(volume.geometry(), range).any(|(stripe, within)| volume.is_lost(stripe, within));
+    match whole {
+        Some(whole) if is_read && !is_lost() => {
+            volume.count(|counters| counters.fast_path += 1);
+            Ok(whole)
+        }
+        whole => Err(whole),
+    }
+}
+
+/// Writes a range of several strips, which [`may_write`]; `None`: take the long way.
+pub(super) async fn write(
+    volume: &Rc<Cache>,
+    range: ByteRange,
+    data: &Slice,
+    durability: Durability,
+) -> Option<Result<(), IoError>> {
+    let lying = lying(volume, range)?;
+    // As on the fast path; of several stripes, none is waited for while another one is held.
+    let mut held: SmallVec<[_; 4]> = SmallVec::new();
+    for (stripe, within) in stripes(volume.geometry(), range) {
+        if !volume.is_mine(stripe) {
+            return None;
+        }
+        let (key, columns) = (volume.lock_key(stripe), volume.columns(within));
+        let guard = volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
+        held.push((guard, volume.begin_change(stripe, within)));
+    }
+    let mut rest = data.clone();
+    let cut = |len| take_slice(&mut rest, len);
+    let started = lying.start(volume, cut, |member, offset, slices| member.write(offset, slices, durability));
+    let (mut failed, mut gone) = (false, None);
+    for (io, run) in started.into_iter().zip(&lying.runs) {
+        let Err(error) = io.await.result else { continue };
+        failed = true;
+        // It may still be under way: written again, it could land after a later write (rule (d)).
+        gone = gone.or(Some(error).filter(is_gone));
+        run.failed(volume, error, "write");
+    }
+    match (gone, failed) {
+        (Some(error), _) => Some(Err(error)),
+        (None, true) => None,
+        (None, false) => {
+            volume.count(|counters| counters.fast_path += 1);
+            Some(Ok(()))
+        }
+    }
+}

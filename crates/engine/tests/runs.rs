@@ -1,0 +1,117 @@
+//! Requests over several strips: one operation for all that lies together on a drive, the same bytes, and the long way where not all
+//! is well.
+
+use crate::common::{self, Bench, Setup, envs, pattern, read, write};
+use env::IoErrorKind;
+use layout::Level;
+use units::{ByteCount, ByteOffset};
+use world_sim::{Sim, SimDrive};
+
+const STRIP: u64 = 4096;
+
+fn setup(level: Level, drives: u16) -> Setup {
+    Setup { member: ByteCount::MIB, ..Setup::new(level, drives) }
+}
+
+fn all_drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
+    (0..setup.drives).map(|drive| common::drive(sim, drive)).collect()
+}
+
+/// Reads and writes that the drives were asked for.
+fn ios(drives: &[SimDrive]) -> (u64, u64) {
+    let stats = drives.iter().map(SimDrive::stats);
+    stats.fold((0, 0), |(reads, writes), stats| (reads + stats.reads, writes + stats.writes))
+}
+
+/// How many reads and writes of drives a write, and then a read, of some strips come to.
+fn cost(setup: Setup, first_strip: u64, strips: u64) -> (u64, u64) {
+    let mut sim = setup.sim(11, 0);
+    let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+    let counted = sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let bytes = pattern(first_strip, strips * STRIP);
+        let start = ios(&drives);
+        write(bench.volume(), first_strip * STRIP, &bytes).await.expect("writable");
+        let written = ios(&drives);
+        assert!(read(bench.volume(), first_strip * STRIP, strips * STRIP).await.expect("readable") == bytes);
+        let read = ios(&drives);
+        (read.0 - written.0, written.1 - start.1)
+    });
+    counted.expect("no stall")
+}
+
+/// Each strip was read and written by itself: a request over four rows of four drives was sixteen operations.
+#[test]
+fn what_lies_together_on_a_drive_is_one_operation() {
+    assert_eq!(cost(setup(Level::Raid0, 4), 0, 16), (4, 4));
+    // From the middle of a row to the middle of another one.
+    assert_eq!(cost(setup(Level::Raid0, 4), 2, 13), (4, 4));
+    assert_eq!(cost(setup(Level::Raid0, 4), 3, 2), (2, 2));
+}
+
+/// Parity lies between the strips of a drive, in every fourth row of four drives here.
+#[test]
+fn parity_between_strips_ends_a_run() {
+    let (reads, _) = cost(setup(Level::Raid5, 4), 0, 12);
+    assert!((4..=8).contains(&reads), "{reads} reads for twelve strips in four rows");
+}
+
+#[test]
+fn no_run_is_longer_than_drives_take() {
+    let large = Setup { member: ByteCount(4 << 20), ..Setup::new(Level::Raid0, 2) };
+    assert_eq!(cost(large, 0, (6 << 20) / STRIP), (6, 6), "3 MiB of each of two drives");
+}
+
+#[test]
+fn volumes_of_several_shards_read_back_what_was_written_over_all_of_them() {
+    for level in [Level::Raid0, Level::Raid5, Level::Raid10] {
+        let setup = Setup { shards: 2, ..setup(level, 4) };
+        let mut sim = setup.sim(5, 0);
+        let envs = envs(&sim, &setup);
+        let ran = sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            let bytes = pattern(9, setup.geometry().capacity().0);
+            write(bench.volume(), 0, &bytes).await.expect("writable");
+            assert!(read(&bench.volumes[0], 0, bytes.len() as u64).await.expect("readable") == bytes);
+            assert_eq!(bench.volume().check_invariants(), Ok(()));
+        });
+        ran.expect("no stall");
+    }
+}
+
+/// One of the drives cannot read a sector in the middle of its run: redundancy gives what is missing, and all the rest.
+#[test]
+fn a_run_that_fails_goes_the_long_way() {
+    let setup = setup(Level::Raid5, 4);
+    let mut sim = setup.sim(3, 0);
+    let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+    let ran = sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let bytes = pattern(4, 16 * STRIP);
+        write(bench.volume(), 0, &bytes).await.expect("writable");
+        let (drive, offset) = common::data(&setup, 2, 1);
+        drives[usize::from(drive)].make_unreadable(common::range(offset, 512));
+        assert!(read(bench.volume(), 0, 16 * STRIP).await.expect("readable") == bytes);
+    });
+    ran.expect("no stall");
+}
+
+/// Without redundancy what a drive cannot take is an error, and a drive that is gone is one.
+#[test]
+fn a_write_over_several_strips_fails_with_its_drive() {
+    let setup = setup(Level::Raid0, 4);
+    let mut sim = setup.sim(3, 0);
+    let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+    let ran = sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let bytes = pattern(4, 16 * STRIP);
+        drives[2].fail_now();
+        let error = write(bench.volume(), 0, &bytes).await.expect_err("a drive is gone");
+        assert_eq!(error.kind, IoErrorKind::Gone);
+        assert_eq!(
+            drives[1].read_true(ByteOffset(0), ByteCount(STRIP)),
+            bytes[STRIP as usize..2 * STRIP as usize]
+        );
+    });
+    ran.expect("no stall");
+}
