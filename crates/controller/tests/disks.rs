@@ -156,7 +156,7 @@ fn a_wish_reaches_whoever_makes_disks_before_it_is_answered() {
     }
 }
 
-/// A disk belongs to a UUID and has a size; a volume that comes to another layout gets others, and its disk would wait for ever.
+/// A disk belongs to a UUID and has a size: a volume that comes to another layout keeps the one, and the kernel is told of the other.
 /// A volume that is a disk was not moved at all: nobody told the kernel of the size that it came to. While it is on its way, whoever makes disks
 /// hears of the old size, so that a controller that is started then finds its disk; and of the new one when it is there.
 #[test]

@@ -92,6 +92,9 @@ fn with_a_volume(seed: u64) -> Disks {
     disks
 }
 
+/// No move here takes longer.
+const LAST: Duration = Duration::from_secs(3600);
+
 /// To another level, on so many disks more.
 type Way = (&'static str, usize);
 
@@ -120,6 +123,7 @@ impl Disks {
             while moved == before {
                 let until = self.bench.sim.now() + Duration::from_millis(5);
                 self.bench.sim.run_until(until).expect("no stall");
+                assert!(until.ns < LAST.as_nanos() as u64, "the move stands still at {before}");
                 moved = self.moved();
             }
         }
@@ -174,6 +178,7 @@ fn an_idle_volume_is_moved_at_the_rate_at_which_its_disks_copy() {
         // The beginning is saved first, and windows are small until there is room for larger ones.
         while disks.moved() < 1536 * MIB {
             disks.bench.wait(1);
+            assert!(disks.bench.sim.now().ns < LAST.as_nanos() as u64, "the move stands still");
         }
         let (began, before) = disks.after_windows(1);
         let (ended, after) = disks.after_windows(6);

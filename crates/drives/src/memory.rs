@@ -18,8 +18,12 @@ use units::{ByteCount, ByteRange, SectorSize};
 /// As long as a large page of the usual processors.
 const CHUNK: usize = 2 << 20;
 
-/// Bytes written to a chunk before it is worth a large page: before that it may be one label that somebody needs.
-const MUCH: usize = CHUNK / 4;
+/// A page of the usual processors.
+const PAGE: usize = 4096;
+
+/// Pages of a chunk that were written before it is worth a large one: before that it may be one label that somebody needs, and writes again and
+/// again.
+const MUCH: u32 = (CHUNK / PAGE / 4) as u32;
 
 /// Chunks whose places are made together, when the first of them is asked for.
 const GROUP: usize = 512;
@@ -32,15 +36,16 @@ pub(crate) const LARGEST: ByteCount = ByteCount(16 << 40);
 struct Chunk {
     allocated: Box<[u8]>,
     starts: usize,
-    /// How much was written, counted until it is [`MUCH`].
-    written: usize,
+    /// Which of its pages were written, by bits, until they are [`MUCH`].
+    written: [u64; CHUNK / PAGE / 64],
+    is_large: bool,
 }
 
 impl Chunk {
     fn new() -> Chunk {
         let allocated = vec![0; 2 * CHUNK].into_boxed_slice();
         let starts = allocated.as_ptr().align_offset(CHUNK).min(CHUNK);
-        Chunk { allocated, starts, written: 0 }
+        Chunk { allocated, starts, written: Default::default(), is_large: false }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -53,9 +58,12 @@ impl Chunk {
 
     fn write(&mut self, inside: usize, bytes: &[u8], env: &Env) {
         self.bytes_mut()[inside..inside + bytes.len()].copy_from_slice(bytes);
-        if self.written < MUCH {
-            self.written += bytes.len();
-            if self.written >= MUCH {
+        if !self.is_large && !bytes.is_empty() {
+            for page in inside / PAGE..=(inside + bytes.len() - 1) / PAGE {
+                self.written[page / 64] |= 1 << (page % 64);
+            }
+            self.is_large = self.written.iter().map(|pages| pages.count_ones()).sum::<u32>() >= MUCH;
+            if self.is_large {
                 env.world().enlarge_pages(self.bytes_mut());
             }
         }
@@ -151,6 +159,10 @@ impl Drive for Attached {
     }
 }
 
+fn locked(place: &Place) -> MutexGuard<'_, Option<Chunk>> {
+    place.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The parts of a range, chunk by chunk: which chunk, where in it, how long.
 fn parts(start: u64, len: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let (mut at, mut left) = (start as usize, len);
@@ -164,9 +176,15 @@ fn parts(start: u64, len: usize) -> impl Iterator<Item = (usize, usize, usize)> 
 }
 
 impl Content {
+    /// A chunk that is to be written: its place is made.
     fn chunk(&self, index: usize) -> MutexGuard<'_, Option<Chunk>> {
         let group = self.groups[index / GROUP].get_or_init(|| (0..GROUP).map(|_| Place::default()).collect());
-        group[index % GROUP].0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&group[index % GROUP])
+    }
+
+    /// A chunk, if its place was ever made.
+    fn made(&self, index: usize) -> Option<MutexGuard<'_, Option<Chunk>>> {
+        self.groups[index / GROUP].get().map(|group| locked(&group[index % GROUP]))
     }
 
     fn read(&self, mut at: u64, buffers: &mut [Buf]) -> u64 {
@@ -177,9 +195,9 @@ impl Content {
                 let mut rest = buf.bytes_mut();
                 for (index, inside, count) in parts(at, len) {
                     let (part, tail) = rest.split_at_mut(count);
-                    match &*self.chunk(index) {
-                        Some(chunk) => part.copy_from_slice(&chunk.bytes()[inside..inside + count]),
-                        None => part.fill(0),
+                    match self.made(index).as_deref() {
+                        Some(Some(chunk)) => part.copy_from_slice(&chunk.bytes()[inside..inside + count]),
+                        _ => part.fill(0),
                     }
                     rest = tail;
                 }
@@ -210,7 +228,7 @@ impl Content {
 
     fn zero(&self, range: ByteRange) {
         for (index, inside, count) in parts(range.start.0, range.len.as_usize()) {
-            let mut chunk = self.chunk(index);
+            let Some(mut chunk) = self.made(index) else { continue };
             if count == CHUNK {
                 *chunk = None;
             } else if let Some(chunk) = &mut *chunk {
@@ -222,7 +240,8 @@ impl Content {
     fn status(&self, range: ByteRange) -> Vec<StatusExtent> {
         let mut extents: Vec<StatusExtent> = Vec::new();
         for (index, _, count) in parts(range.start.0, range.len.as_usize()) {
-            let status = if self.chunk(index).is_some() { BlockStatus::Data } else { BlockStatus::Hole };
+            let is_written = self.made(index).is_some_and(|chunk| chunk.is_some());
+            let status = if is_written { BlockStatus::Data } else { BlockStatus::Hole };
             match extents.last_mut() {
                 Some(last) if last.status == status => last.len += ByteCount(count as u64),
                 _ => extents.push(StatusExtent { len: ByteCount(count as u64), status }),

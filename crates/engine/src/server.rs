@@ -448,11 +448,17 @@ struct Served(Shard);
 
 impl Served {
     async fn receive_messages(self, mut receiver: mailbox::Receiver<ShardMessage>) {
-        let shard = &self.0;
+        /// Messages between which others have their turn: what came may be carried out here and now.
+        const MESSAGES: usize = 64;
+        let (shard, mut count) = (&self.0, 0);
         while let Some(message) = receiver.receive().await {
             shard.take(message);
             if shard.is_stopping() {
                 break;
+            }
+            count += 1;
+            if count % MESSAGES == 0 {
+                shard.env().yield_now().await;
             }
         }
     }

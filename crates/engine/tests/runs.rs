@@ -2,6 +2,7 @@
 //! is well.
 
 use crate::common::{self, Bench, Setup, envs, pattern, read, write};
+use engine::ReportKind;
 use env::IoErrorKind;
 use layout::Level;
 use units::{ByteCount, ByteOffset};
@@ -114,4 +115,68 @@ fn a_write_over_several_strips_fails_with_its_drive() {
         );
     });
     ran.expect("no stall");
+}
+
+/// Where mirrors have something to do, what lies together is one operation as well; each of two drives has half of what is read.
+#[test]
+fn a_large_read_of_busy_mirrors_is_a_run_for_each_drive() {
+    let setup = setup(Level::Raid10, 4);
+    let mut sim = setup.sim(12, 0);
+    let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+    let ran = sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let bytes = pattern(7, 64 * STRIP);
+        write(bench.volume(), 0, &bytes).await.expect("writable");
+        // Something under way on every drive, so that none is idle.
+        drives.iter().for_each(SimDrive::hold);
+        let others: Vec<_> = (0..16)
+            .map(|strip| {
+                let volume = bench.volume().clone();
+                bench.env.spawn("other", async move { read(&volume, strip * STRIP, STRIP).await })
+            })
+            .collect();
+        bench.wait(std::time::Duration::from_millis(1)).await;
+        let (before, fast) = (ios(&drives).0 as usize, bench.volume().counters().fast_path);
+        let under_way: usize = drives.iter().map(SimDrive::in_flight).sum();
+        let volume = bench.volume().clone();
+        let large = bench.env.spawn("large", async move { read(&volume, 0, 64 * STRIP).await });
+        bench.wait(std::time::Duration::from_millis(1)).await;
+        let asked = drives.iter().map(SimDrive::in_flight).sum::<usize>() - under_way;
+        drives.iter().for_each(SimDrive::release);
+        assert!(large.await.expect("readable") == bytes);
+        for other in others {
+            other.await.expect("readable");
+        }
+        assert!(asked <= 16, "{asked} operations for 64 strips, {before} before");
+        assert!(bench.volume().counters().fast_path > fast);
+    });
+    ran.expect("no stall");
+}
+
+/// A small write of a mirror makes no plan. What one of its copies does not take is written to the other, and the drive is out; what none
+/// takes is an error, and its region is in doubt: they may differ by it.
+#[test]
+fn a_write_that_a_copy_does_not_take_is_planned_and_one_that_none_takes_is_in_doubt() {
+    let is_in_doubt = |kind: &ReportKind| matches!(kind, ReportKind::Unsynced(_));
+    let is_out = |kind: &ReportKind| matches!(kind, ReportKind::DriveFailed { .. });
+    for (failing, expected) in [(vec![1], Ok(())), (vec![0, 1], Err(IoErrorKind::Gone))] {
+        let setup = setup(Level::Raid1, 2);
+        let mut sim = setup.sim(13, 0);
+        let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+        let expects_error = expected.is_err();
+        let ran = sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            write(bench.volume(), 0, &pattern(1, 2 * STRIP)).await.expect("writable");
+            failing.iter().for_each(|drive: &usize| drives[*drive].fail_now());
+            let wrote = write(bench.volume(), STRIP, &pattern(2, 512)).await;
+            assert_eq!(wrote.map_err(|error| error.kind), expected);
+            if !expects_error {
+                assert!(read(bench.volume(), STRIP, 512).await.expect("readable") == pattern(2, 512));
+            }
+            assert!(bench.count(is_out) >= 1);
+            assert_eq!(bench.count(is_in_doubt) > 0, expects_error);
+            assert_eq!(bench.volume().check_invariants(), Ok(()));
+        });
+        ran.expect("no stall");
+    }
 }

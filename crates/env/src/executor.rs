@@ -5,9 +5,10 @@
 //! world.
 //!
 //! # Invariants
-//! - A task is in the ready queue at most once, and is polled by nobody but [`Executor::run_ready`].
+//! - A task is in the ready queue at most once, and is polled when its turn comes, or inside a task that has it go on
+//!   ([`Executor::go_on`]): never while it is being polled.
 //! - Timers fire in the order of their deadline, then of their creation.
-//! - The order of polling is a function of the order of wakes alone (or, for exploration, of a seed).
+//! - The order of polling is a function of the order of wakes, and of what each task has left of its turn (or, for exploration, of a seed).
 
 use crate::ops::OpTable;
 use crate::time::Instant;
@@ -205,21 +206,30 @@ impl Executor {
 
     /// Has a task that waits go on at once, inside the one that is being polled: what it was given is warm, and what needs no
     /// waiting is done when this returns. Whoever calls must have borrowed nothing that the task may want. It goes on from
-    /// the share of the turn that the caller has left. Where that is used up, and where orders are explored, it is made ready
-    /// as by [`Executor::wake`].
+    /// the share of the turn that the caller has left, of which this takes one. Where that is used up, and every other time where orders are
+    /// explored, it is made ready as by [`Executor::wake`].
     pub fn go_on(&self, task: TaskId) {
         let waits = || {
             let tasks = self.tasks.borrow();
             let slot = tasks.get(task.index as usize).filter(|slot| slot.generation == task.generation);
             slot.is_some_and(|slot| !slot.queued && slot.future.is_some())
         };
-        let depth = self.depth.get();
-        if self.shuffle.get().is_some() || depth == DEEPEST || self.allowance.get() == 0 || !waits() {
+        let (depth, allowance) = (self.depth.get(), self.allowance.get());
+        if depth == DEEPEST || allowance == 0 || !waits() || self.draws_a_turn() {
             return self.wake(task);
         }
+        self.allowance.set(allowance - 1);
         self.depth.set(depth + 1);
         self.step(task);
         self.depth.set(depth);
+    }
+
+    /// Where orders are explored: whether who could go on at once waits for its turn this time.
+    fn draws_a_turn(&self) -> bool {
+        let Some(state) = self.shuffle.get() else { return false };
+        let (state, value) = crate::sync::split_mix(state);
+        self.shuffle.set(Some(state));
+        value & 1 == 1
     }
 
     /// The task that is being polled. Panics outside one: only tasks wait.
@@ -248,14 +258,16 @@ impl Executor {
     }
 
     /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran. What another thread has woken comes
-    /// first: it waits for this one, while those that are ready here wait for one another.
+    /// first, once each time this is called: it waits for this one, while those that are ready here wait for one another, and not for ever.
     pub fn run_ready(&self, budget: usize) -> bool {
         let mut ran = false;
-        for _ in 0..budget {
+        for poll in 0..budget {
             if self.remote.shared.any.load(Ordering::Acquire) {
                 let waited = self.ready.borrow().len();
                 self.take_them();
-                self.ready.borrow_mut().rotate_left(waited);
+                if poll == 0 {
+                    self.ready.borrow_mut().rotate_left(waited);
+                }
             }
             let Some(task) = self.next_ready() else { break };
             ran |= self.poll(task);
@@ -272,8 +284,12 @@ impl Executor {
     /// Whether a task is ready now.
     #[inline]
     pub fn has_ready(&self) -> bool {
-        self.take_remote_wakes();
-        !self.ready.borrow().is_empty()
+        let is_ready = || !self.ready.borrow().is_empty();
+        // Where something is, what others have woken is taken when that has its turn, and comes before it.
+        is_ready() || {
+            self.take_remote_wakes();
+            is_ready()
+        }
     }
 
     /// When another thread woke a task here last, by the world's clock when it looked at that.

@@ -4,8 +4,8 @@
 //! different columns of a stripe, whose parity lies in different places too, go on at the same time.
 //!
 //! A fixed table of buckets, indexed by the stripe's number. Stripes whose numbers differ by a multiple of the
-//! table's size share a bucket: they may wait for one another for nothing, and since a piece of a request
-//! holds one lock and takes no second, that cannot deadlock.
+//! table's size share a bucket: they may wait for one another for nothing, and since nobody waits for a lock who
+//! holds another one, that cannot deadlock. Who wants several only tries to get them, and gives all back if one is not to be had.
 //!
 //! # Invariants
 //! - Two holders of a bucket overlap only if both are shared.

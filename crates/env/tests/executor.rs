@@ -274,9 +274,11 @@ fn told_at_once(schedule: Schedule) -> Vec<&'static str> {
 fn a_task_that_waits_goes_on_inside_the_one_that_tells_it() {
     let at_once = ["tells", "goes on", "tells", "goes on", "tells", "goes on", "ends"];
     assert_eq!(told_at_once(Schedule::Fifo), at_once);
-    // Where orders are explored it is ready like any other.
-    let shuffled = told_at_once(Schedule::Shuffled { seed: 1 });
-    assert_eq!(shuffled[..3], ["tells", "tells", "tells"]);
+    // Where orders are explored it may be ready like any other.
+    let orders = (0..64).map(|seed| told_at_once(Schedule::Shuffled { seed }));
+    let orders: std::collections::BTreeSet<_> = orders.collect();
+    assert!(orders.iter().any(|order| order[..] == at_once));
+    assert!(orders.iter().any(|order| order[..3] == ["tells", "tells", "tells"]));
 }
 
 /// Tasks that have one another go on, without end: that is not a recursion without end.

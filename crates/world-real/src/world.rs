@@ -39,8 +39,19 @@ pub(crate) struct RealWorld {
 
 impl RealWorld {
     pub(crate) fn new(ring: Rc<Ring>, state: Box<dyn StateStore>, settings: &Settings) -> RealWorld {
+        give_back_what_is_large();
         let (kept, sockets) = (settings.kept.clone(), settings.sockets.clone());
         RealWorld { ring, state, random: Cell::new(unpredictable_seed()), kept, sockets }
+    }
+}
+
+/// Has large blocks of memory taken from the system each by itself, and given back to it. The GNU C library does that until one was given
+/// back, and keeps them from then on: what was trimmed of a memory drive, and all of what is allocated in its place.
+fn give_back_what_is_large() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it changes how memory is taken that is allocated from now on.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
     }
 }
 

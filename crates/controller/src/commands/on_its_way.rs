@@ -9,7 +9,7 @@ impl Commands {
     pub(super) fn note_of_disk(&self, volume: &Volume) -> Option<String> {
         let disk = self.attached.of(&volume.uuid().to_string())?;
         Some(format!(
-            "{} stays what it is until then, and then has the new size; a file system on it can be grown after that (resize2fs, xfs_growfs)",
+            "{} stays what it is until then, and then has the new size (by ublk before Linux 6.16: when it is attached again); a file system on it can be grown after that (resize2fs, xfs_growfs)",
             disk.device
         ))
     }

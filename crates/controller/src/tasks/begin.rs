@@ -1,6 +1,7 @@
 //! Tasks that nobody asked for: begun where labels say that something has to be done.
 
 use super::list::NewTask;
+use super::reshape::wants_somebody;
 use super::task::Wish;
 use super::task::{About, Names, Pace};
 use crate::arrays::array::Array;
@@ -43,7 +44,12 @@ impl Tasks {
                 return;
             }
             if let Some(gave_up) = task.gave_up.get() {
-                let again = gave_up + TRY_AGAIN * (1 << (task.failures.get().max(1) - 1).min(MOST_DOUBLINGS));
+                let hosts_wait = about.volume.and_then(|uuid| array.volume(uuid));
+                let doublings = match hosts_wait.is_some_and(|volume| wants_somebody(&volume)) {
+                    true => 0,
+                    false => (task.failures.get().max(1) - 1).min(MOST_DOUBLINGS),
+                };
+                let again = gave_up + TRY_AGAIN * (1 << doublings);
                 let now = self.env.now();
                 if now < again {
                     return self.attention.look_again_in(TRY_AGAIN.min(again.since(now)));

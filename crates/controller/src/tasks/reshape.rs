@@ -163,19 +163,23 @@ impl Tasks {
     /// A window that is saved is moved, and one that a step that failed has left closed is opened, also by a task that stands still otherwise.
     /// Why it could not be: a sentence.
     pub(super) async fn finish_window(&self, task: &Rc<Task>) -> Option<String> {
+        let (array, volume) = self.window_to_finish(task)?;
+        match self.reshape(task, &array, &volume).await {
+            StepEnd::Failed(why) => Some(why),
+            StepEnd::Interrupted => Some("the volume went away under it; it is tried again".to_owned()),
+            StepEnd::Done | StepEnd::Stopped => None,
+        }
+    }
+
+    /// The volume of a task that has a window for which hosts wait, or to which they cannot write, until somebody goes on with it.
+    pub(super) fn window_to_finish(&self, task: &Task) -> Option<(Rc<Array>, Rc<Volume>)> {
         let about = task.about();
         let array = about
             .array
             .and_then(|uuid| self.arrays.get(uuid))
             .filter(|_| task.kind() == TaskKind::Reshape)?;
         let volume = about.volume.and_then(|uuid| array.volume(uuid))?;
-        if !volume.is_served() || !(has_saved_window(&volume) || volume.is_left_closed()) {
-            return None;
-        }
-        match self.reshape(task, &array, &volume).await {
-            StepEnd::Failed(why) => Some(why),
-            _ => None,
-        }
+        (volume.is_served() && wants_somebody(&volume)).then_some((array, volume))
     }
 
     /// All is moved: fills what follows it, and has the volume come to its layout.
@@ -212,7 +216,8 @@ impl Tasks {
 
     fn has_come(&self, name: &str, (from, to): (&Geometry, &Geometry)) -> StepEnd {
         let text = format!("'{name}' has come to its new layout: {to}, which was {from}");
-        let effect = "hosts see its size when they connect again";
+        let effect =
+            "hosts see its size when they connect again, and disks of this machine as docs/attach.md says";
         self.events.report(EventCode::VolumeReshaped, name, "all of it is moved", effect, text);
         StepEnd::Done
     }
@@ -248,6 +253,11 @@ fn next_window((moved, took): (ByteCount, Duration), hosts: bool) -> ByteCount {
 /// Whether a window of a volume is saved, and not moved yet.
 pub(super) fn has_saved_window(volume: &Volume) -> bool {
     volume.label().reshape.is_some_and(|reshape| reshape.saved_bytes > 0)
+}
+
+/// Whether a window of a volume is saved, or left closed by a step that failed: hosts cannot use it as any other.
+pub(super) fn wants_somebody(volume: &Volume) -> bool {
+    has_saved_window(volume) || volume.is_left_closed()
 }
 
 /// How many requests hosts have made of a volume.

@@ -43,6 +43,7 @@ impl Tasks {
 
     async fn carry_out(self: &Rc<Self>, task: &Rc<Task>) {
         let mut fruitless = 0;
+        let mut failed = None;
         while !self.attention.is_closing() && !task.is_over() {
             match task.wish() {
                 Wish::Stop if self.take_back(task).await => {
@@ -52,10 +53,10 @@ impl Tasks {
                 Wish::Pause => {
                     // Hosts wait for it, and nobody else goes on.
                     let unfinished = self.finish_window(task).await;
-                    self.stand_still(task, unfinished).await;
+                    self.stand_still(task, unfinished, failed.clone()).await;
                     continue;
                 }
-                Wish::Run => {}
+                Wish::Run => failed = None,
             }
             match self.next_of(task) {
                 Next::Done => return self.end_task(task, TaskState::Done, None),
@@ -71,10 +72,12 @@ impl Tasks {
                     }
                 }
                 Next::Reshape(array, volume) => {
-                    let end = self.reshape(task, &array, &volume).await;
-                    // In the place of one that is paused another one would be begun, and go on.
-                    if let (StepEnd::Failed(why), false) = (end, task.wish() == Wish::Pause) {
-                        return self.give_up(task, why);
+                    if let StepEnd::Failed(why) = self.reshape(task, &array, &volume).await {
+                        // In the place of one that is paused another one would be begun, and go on.
+                        match task.wish() == Wish::Pause {
+                            true => failed = Some(why),
+                            false => return self.give_up(task, why),
+                        }
                     }
                 }
                 Next::Watch(left) => self.watch(task, left).await,
@@ -104,14 +107,16 @@ impl Tasks {
         }
     }
 
-    /// A task stands still until it is not to any more, or until what it could not finish is to be tried again.
-    async fn stand_still(&self, task: &Rc<Task>, unfinished: Option<String>) {
+    /// A task stands still until it is not to any more, until what it could not finish is to be tried again, or until there is something of
+    /// that kind: a volume that is served again may have a window that is saved. `failed`: what its last step failed at.
+    async fn stand_still(&self, task: &Rc<Task>, unfinished: Option<String>, failed: Option<String>) {
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
-        task.stand(&self.env, TaskState::Paused, unfinished);
+        task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
         let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
+        let signal = self.attention.changed();
         match again {
-            Some(until) => drop(crate::signals::wait_or(&self.env, &task.changed, changed, until).await),
-            None => task.changed.wait_until(&self.env, changed).await,
+            Some(until) => drop(crate::signals::wait_or(&self.env, signal, changed, until).await),
+            None => signal.wait_until(&self.env, || changed() || self.window_to_finish(task).is_some()).await,
         }
     }
 

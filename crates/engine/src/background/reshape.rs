@@ -96,9 +96,9 @@ async fn fill(volume: &Volume, moving: &Moving, stripes: Range<u64>) -> Result<(
     moving.to.make_durable().await
 }
 
-/// How many stripes of that length are read and written at a time. Hosts get at least half of the memory.
+/// How many stripes of that length are read and written at a time. Two volumes that move beside each other leave hosts half of the memory.
 fn stripes_at_a_time(volume: &Volume, stripe: u64) -> u64 {
-    (AT_A_TIME.min(volume.shard().payload_total().0 / 2) / stripe).max(1)
+    (AT_A_TIME.min(volume.shard().payload_total().0 / 4) / stripe).max(1)
 }
 
 /// Copies a window, whole stripes of the new layout at a time.
@@ -200,6 +200,10 @@ async fn read_in_order(from: &Rc<Volume>, range: ByteRange, buf: Buf) -> Result<
                 let Some((number, piece, buf)) = next else { break };
                 let mut here = Found::default();
                 let read = read_around(&from, piece, buf, &mut here).await;
+                if read.is_err() {
+                    // Hosts wait for all of this.
+                    left.borrow_mut().clear();
+                }
                 found.borrow_mut()[number] = Some(read.map(|()| here));
             }
         })
@@ -236,7 +240,7 @@ async fn read_around(
     buf: Buf,
     found: &mut Found,
 ) -> Result<(), IoError> {
-    let (read, back) = from.read_entered(range, buf).await;
+    let (read, back) = from.read_to_copy(range, buf).await;
     let back = back.filter(|back| back.len() == range.len);
     let mut buf = back.ok_or(IoError::new(IoErrorKind::TimedOut))?;
     let sector = from.spec().sector.bytes();

@@ -298,13 +298,13 @@ impl Cache {
         lines.choose_full().or_else(|| if has_turn && is_pressing { lines.choose(None) } else { None })
     }
 
-    /// How many strips of data the drives can put in order, or need to be busy.
+    /// How many strips of data the drives can put in order, or need to be busy: this shard's part of that.
     fn most_strips(&self) -> usize {
         let in_service = self.in_service();
         let drives = in_service.iter().filter_map(|drive| self.members.get(drive));
         let per_drive =
             drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
-        per_drive.sum::<usize>().clamp(1, MOST_STRIPS)
+        (per_drive.sum::<usize>().min(MOST_STRIPS) / usize::from(self.shard.count())).max(1)
     }
 
     /// How many strips of data may be under way: as many as that where nobody else is to be served, or somebody waits for them;

@@ -3,7 +3,7 @@
 //! A read of 1 MiB from eight drives with strips of 64 KiB lies on each of them as one run of 128 KiB. Stripe by stripe it would
 //! be sixteen operations; here it is eight, each into several parts of the host's buffer. The same goes for writes where
 //! no redundancy has to follow. As on the fast path, this is for requests that need nothing but mapping: whatever is not so,
-//! and whatever fails here, goes the long way. So does what tasks copy: it is for hosts.
+//! and whatever fails here, goes the long way. So does what tasks copy, and what lies by the layout that a volume is on its way to.
 //!
 //! Of mirrors each strip is read from the copy that a read of it alone would be read from. A large read that finds two copies
 //! idle goes the long way, where both of them serve it.
@@ -20,6 +20,9 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
 /// The longest run: drives take as much in one operation, and more than that gains nothing.
 const LONGEST: ByteCount = ByteCount::MIB;
+
+/// The most runs of a request: the deadline of each runs from when all of them begin.
+const MOST_RUNS: usize = 64;
 
 /// Bytes of a request that lie together on a drive.
 struct Run {
@@ -48,7 +51,8 @@ struct Lying {
 }
 
 impl Lying {
-    /// Adds the next part of the request, to the latest run of its drive where it goes on there. `None`: there is no drive.
+    /// Adds the next part of the request, to the latest run of its drive where it goes on there. `None`: there is no drive, or there are too
+    /// many runs.
     fn add(&mut self, drives: &Drives, drive: DriveIndex, offset: ByteOffset, len: ByteCount) -> Option<()> {
         let latest = self.runs.iter().rposition(|run| run.drive == drive);
         let goes_on = latest.filter(|run| {
@@ -57,6 +61,7 @@ impl Lying {
         });
         match goes_on {
             Some(run) => self.runs[run].len += len,
+            None if self.runs.len() == MOST_RUNS => return None,
             None => self.runs.push(Run { drive, member: drives.members.get(drive)?, offset, len }),
         }
         self.parts.push((goes_on.unwrap_or(self.runs.len() - 1), len));

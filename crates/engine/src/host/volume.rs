@@ -195,6 +195,19 @@ impl Volume {
         }
     }
 
+    /// Reads whole sectors by this layout for a task that has entered it: by plans, a stripe at a time, and without anybody following it.
+    ///
+    /// # Errors
+    /// Those of [`Volume::read`].
+    pub(crate) async fn read_to_copy(
+        self: &Rc<Self>,
+        range: ByteRange,
+        buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
+        assert!(!range.is_empty() && self.is_aligned(range), "{range:?} is not whole sectors");
+        self.read_sectors(range, buf).await
+    }
+
     /// Whether a read of whole sectors may go past the cache, which takes note of it.
     fn goes_past(&self, range: ByteRange, buf: &Buf) -> bool {
         // Of another shard's stripes, that shard takes note.

@@ -91,7 +91,8 @@ impl Stripes {
             return (Ended::Failed(IoError::new(IoErrorKind::Gone)), host);
         }
         let _changing = self.changed_by(&request).map(|range| self.begin_change(stripe, range));
-        if how.held && self.write_to_copies(stripe, &request, &host).await {
+        let written = if how.held { self.write_to_copies(stripe, &request, &host).await } else { None };
+        if written == Some(true) {
             return (Ended::Done { skipped: DriveSet::EMPTY, mismatch: None }, host);
         }
         let mut plan = self.take_plan();
@@ -145,6 +146,10 @@ impl Stripes {
             }
         };
         self.put_plan(plan);
+        if written.is_some() && !matches!(ended, Ended::Done { .. }) {
+            // Copies may differ by what some have of it.
+            Box::pin(self.distrust(stripe)).await;
+        }
         (ended, host)
     }
 

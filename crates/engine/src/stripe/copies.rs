@@ -11,24 +11,24 @@ use std::rc::Rc;
 use units::{ByteCount, StripeIndex};
 
 impl Stripes {
-    /// Carries out a request, if it is such a write and all is well with the drives. False: it has to be planned. Then it was not begun,
-    /// or some drive did not take it, which is known by now: the plan writes the same bytes again, to whoever is left.
+    /// Carries out a request, if it is such a write and all is well with the drives; `None`: it has to be planned, and was not begun. False: some
+    /// drive did not take it, which is known by now: the plan writes the same bytes again, to whoever is left.
     pub(super) async fn write_to_copies(
         self: &Rc<Self>,
         stripe: StripeIndex,
         request: &Request<'_>,
         host: &Host,
-    ) -> bool {
+    ) -> Option<bool> {
         let (Request::Write { range }, Host::Payload(payload, durability)) = (request, host) else {
-            return false;
+            return None;
         };
         let geometry = self.geometry();
         let (index, at) = geometry.strip_of(ByteCount(range.start.0));
-        let Some(slice) = payload.only_slice() else { return false };
+        let slice = payload.only_slice()?;
         let is_mirrored = geometry.copies() > 1 && geometry.parity_strips() == 0;
         let is_simple = is_mirrored && self.all_well.get() && self.state().being_replaced().is_empty();
         if !is_simple || at + range.len > geometry.strip().bytes() {
-            return false;
+            return None;
         }
         let map = geometry.stripe_map(stripe);
         let mut ops = DriveOps::default();
@@ -47,6 +47,6 @@ impl Stripes {
                 let _ = self.write_fault(answered.slot, answered.member.as_ref(), error);
             }
         });
-        lacking.await.settled(self).await.is_ok() && is_done
+        Some(lacking.await.settled(self).await.is_ok() && is_done)
     }
 }
