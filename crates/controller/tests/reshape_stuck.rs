@@ -98,6 +98,37 @@ fn a_paused_task_moves_the_window_that_a_start_found_saved() {
     assert!(paused > 5, "it is on its way then: {paused}");
 }
 
+/// The same where the volume is not served when its task is begun again, since drives are away: a task that is paused slept for ever then, and the
+/// window stayed closed to hosts that write when the drives were back and the volume was started.
+#[test]
+fn a_paused_task_moves_a_saved_window_when_the_volume_is_started() {
+    let mut saved = 0;
+    for steps in (600..3000).step_by(75) {
+        let (mut bench, bytes) = begun(WAYS[1], steps);
+        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
+        let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
+        let Some(task) = tasks.iter().find(moves).map(|task| task.task) else { continue };
+        bench.sim.drive("a").unwrap().hold();
+        if bench.ask(Command::TaskPause { task }).is_err() {
+            continue;
+        }
+        bench.wait(4);
+        end(&mut bench, End::Killed);
+        bench.sim.drive("a").unwrap().release();
+        ["b", "c"].iter().for_each(|name| bench.sim.drive(name).unwrap().vanish());
+        bench.boot(&["a", "b", "c", "d", "e"]);
+        bench.wait(90);
+        assert_eq!(bench.show("data").state, VolumeState::Offline);
+        ["b", "c"].iter().for_each(|name| bench.sim.drive(name).unwrap().come_back());
+        bench.start_degraded("data");
+        saved += 1;
+        let hosts = ask_for_all(&mut bench, bytes);
+        bench.wait(120);
+        assert_eq!(hosts.get(), (0, 0), "{steps} events");
+    }
+    assert!(saved > 5, "it is on its way then: {saved}");
+}
+
 /// A step failed that records a window, and the task was paused: another task was begun in its place, and went on. Or it stood still, and the
 /// window was closed to hosts that write until somebody resumed it.
 #[test]
