@@ -59,7 +59,7 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
         ReshapeOrder::Fill(stripes) => fill(volume, &moving, stripes).await,
         ReshapeOrder::Open(below) => {
             volume.confine_to(moving.reshape.old_stripes(below)).await;
-            moving.open(env, below);
+            moving.open(env, below).await;
             Ok(())
         }
         ReshapeOrder::Leave { is_saved } => {

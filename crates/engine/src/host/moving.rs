@@ -6,6 +6,8 @@
 //!   ([`state::Mover`] has their order).
 //! - A request is counted from before it is sent to a side until it has ended. Whoever closes a window waits for those that touch
 //!   it, and for those that read an earlier one where it was saved. So no request is at a side that the bytes have left.
+//! - A flush asks both sides, and the old one until all is moved: that is durable by the new layout before it is opened. Whoever opens the last
+//!   of it waits for flushes that are at the old side. They need the old layout on all shards, and hear there which drives are out.
 //! - What is closed and saved, and is in nobody's hands, is read where it is saved. Nobody writes there: what is saved has no journal. When nobody
 //!   goes on with a window, hosts do not wait for it either: reads are served from where it is whole, writes get an error.
 //! - A request that reaches over the cursor, or into what is closed, is served in parts one after the other, as one over
@@ -53,6 +55,8 @@ pub(crate) struct Moving {
     /// Requests of hosts that are at any side, by number, and whether they read what is saved.
     under_way: RefCell<BTreeMap<u64, (ByteRange, bool)>>,
     requests: Cell<u64>,
+    /// Flushes of hosts that are at the old side.
+    flushes: Cell<usize>,
     /// Memory for what is copied, on the shard that copies.
     reserved: RefCell<Option<Taken>>,
     /// Hosts get the volume by the new layout, under its name.
@@ -84,6 +88,19 @@ impl Drop for Part<'_> {
     fn drop(&mut self) {
         self.moving.under_way.borrow_mut().remove(&self.number);
         self.moving.changed.notify(&self.env);
+    }
+}
+
+/// A host's flush that is at the old side. Dropping counts it out.
+struct OldFlush<'a> {
+    moving: &'a Moving,
+    env: &'a Env,
+}
+
+impl Drop for OldFlush<'_> {
+    fn drop(&mut self) {
+        self.moving.flushes.set(self.moving.flushes.get() - 1);
+        self.moving.changed.notify(self.env);
     }
 }
 
@@ -123,6 +140,7 @@ pub(crate) fn begin_reshape(
         shut: Cell::new(Shut::Found),
         under_way: RefCell::default(),
         requests: Cell::new(0),
+        flushes: Cell::new(0),
         reserved: RefCell::default(),
         is_over: Cell::new(false),
         changed: Signal::default(),
@@ -184,12 +202,24 @@ impl Moving {
         self.below.get().0 >= self.reshape.bytes().0 && self.closed.get().is_empty()
     }
 
-    /// Nothing is closed any more, and bytes below this are served by the new layout.
-    pub(crate) fn open(&self, env: &Env, below: ByteOffset) {
+    /// Nothing is closed any more, and bytes below this are served by the new layout. Where that is all, done when no flush is at the old side.
+    pub(crate) async fn open(&self, env: &Env, below: ByteOffset) {
         self.below.set(below);
         self.closed.set(ByteRange::new(below, ByteCount::ZERO));
         self.reserved.take();
         self.changed.notify(env);
+        if self.is_all_moved() {
+            self.changed.wait_until(env, || self.flushes.get() == 0).await;
+        }
+    }
+
+    /// A flush asks the old side. `None`: nothing is there any more.
+    fn begin_old_flush<'a>(&'a self, env: &'a Env) -> Option<OldFlush<'a>> {
+        if self.is_all_moved() {
+            return None;
+        }
+        self.flushes.set(self.flushes.get() + 1);
+        Some(OldFlush { moving: self, env })
     }
 
     /// Nobody goes on with what is closed for now: hosts do not wait for it. `is_saved`: it is read where it is saved, or else by the old layout.
@@ -338,9 +368,9 @@ pub(super) async fn flush(old: &Rc<Volume>, moving: &Moving) -> Result<(), IoErr
         None => moving.to.make_durable().await?,
         Some(onward) => Box::pin(flush(&moving.to, onward)).await?,
     }
-    match moving.is_over.get() {
-        true => Ok(()),
-        false => old.make_durable().await,
+    match moving.begin_old_flush(old.shard().env()) {
+        Some(_flushing) => old.make_durable().await,
+        None => Ok(()),
     }
 }
 

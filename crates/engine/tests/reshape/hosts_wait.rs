@@ -1,7 +1,7 @@
 //! Hosts that wait for a window that is closed.
 
 use crate::common::{self, Bench, range};
-use crate::reshape::{MEMBER, VOLUME, WAYS, carry_out, order, scene};
+use crate::reshape::{MEMBER, TO, VOLUME, WAYS, carry_out, order, scene};
 use engine::{Moved, Mover, ReshapeOrder, ShardMessage, Step};
 use env::{Buf, Durability};
 use std::cell::Cell;
@@ -211,6 +211,49 @@ fn what_a_start_finds_saved_is_read_there_until_it_is_moved() {
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!((reads.get(), writes.get(), moved.get()), (Some(Some(7)), Some(true), true));
         assert_eq!(content(&bench, 0).await, Some(8));
+    })
+    .expect("no stall");
+}
+
+/// A flush was at the old layout when the volume came to its new one. Then a drive failed under the flush. The shard had taken the old layout out
+/// of its table: what was recorded of the drive did not reach it any more, and the host waited for its flush for ever.
+#[test]
+fn a_flush_that_is_at_the_old_layout_is_waited_for_before_that_goes() {
+    let scene = scene(WAYS[0], 11);
+    let sim = &mut scene.sim();
+    let (envs, failing) = (scene.envs(sim), common::drive(sim, 1));
+    sim.run(async move {
+        let bench = Rc::new(scene.start(envs, Moved::default(), false).await);
+        let (mut mover, recorded) =
+            (Mover::new(scene.reshape(), Moved::default()), Cell::new(Moved::default()));
+        while recorded.get().to.0 < scene.reshape().bytes().0 {
+            carry_out(&bench, mover.step().expect("there is more to move"), &recorded).await;
+            mover.done();
+        }
+        // Its flush by the new layout, and then that by the old one.
+        failing.stall_next(2, Duration::from_millis(100));
+        let (flushed, ended, host) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(false)), bench.clone());
+        let (told, ending) = (flushed.clone(), bench.clone());
+        bench.env.spawn("flush", async move { told.set(Some(host.volume().flush().await.is_ok())) });
+        bench.wait(Duration::from_millis(150)).await;
+        let tell = ended.clone();
+        bench.env.spawn("mover", async move {
+            while let Some(step) = mover.step() {
+                carry_out(&ending, step, &recorded).await;
+                mover.done();
+            }
+            ending.tell(|done| ShardMessage::EndReshape(VOLUME, Vec::new(), done)).await;
+            tell.set(true);
+        });
+        bench.wait(Duration::from_millis(10)).await;
+        assert_eq!((flushed.get(), ended.get()), (None, false), "the old layout is needed");
+        assert_eq!(content(&bench, 0).await, Some(0), "nobody else is held up");
+        failing.fail_now();
+        bench.wait(Duration::from_millis(100)).await;
+        assert_eq!((flushed.get(), ended.get()), (Some(true), true));
+        // From now on it is the new layout's alone.
+        assert_eq!(bench.volume().flush().await, Ok(()));
+        assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
     })
     .expect("no stall");
 }
