@@ -51,9 +51,7 @@ impl Tasks {
                 }
                 Wish::Stop => continue,
                 Wish::Pause => {
-                    // Hosts wait for it, and nobody else goes on.
-                    let unfinished = self.finish_window(task).await;
-                    self.stand_still(task, unfinished, failed.clone()).await;
+                    self.stand_still(task, failed.clone()).await;
                     continue;
                 }
                 Wish::Run => failed = None,
@@ -72,12 +70,10 @@ impl Tasks {
                     }
                 }
                 Next::Reshape(array, volume) => {
-                    if let StepEnd::Failed(why) = self.reshape(task, &array, &volume).await {
-                        // In the place of one that is paused another one would be begun, and go on.
-                        match task.wish() == Wish::Pause {
-                            true => failed = Some(why),
-                            false => return self.give_up(task, why),
-                        }
+                    failed = self.reshape(task, &array, &volume).await.why();
+                    // In the place of one that is paused another one would be begun, and go on.
+                    if let Some(why) = failed.clone().filter(|_| task.wish() != Wish::Pause) {
+                        return self.give_up(task, why);
                     }
                 }
                 Next::Watch(left) => self.watch(task, left).await,
@@ -109,7 +105,9 @@ impl Tasks {
 
     /// A task stands still until it is not to any more, until what it could not finish is to be tried again, or until there is something of
     /// that kind: a volume that is served again may have a window that is saved. `failed`: what its last step failed at.
-    async fn stand_still(&self, task: &Rc<Task>, unfinished: Option<String>, failed: Option<String>) {
+    async fn stand_still(&self, task: &Rc<Task>, failed: Option<String>) {
+        // Hosts wait for it, and nobody else goes on.
+        let unfinished = self.finish_window(task).await;
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
         task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
         let changed = || task.wish() != Wish::Pause || self.attention.is_closing();

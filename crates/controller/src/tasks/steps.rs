@@ -77,6 +77,16 @@ pub(crate) enum StepEnd {
     Failed(String),
 }
 
+impl StepEnd {
+    /// Why it cannot be done.
+    pub(super) fn why(self) -> Option<String> {
+        match self {
+            StepEnd::Failed(why) => Some(why),
+            StepEnd::Done | StepEnd::Stopped | StepEnd::Interrupted => None,
+        }
+    }
+}
+
 /// What one shard has told.
 #[derive(Default)]
 struct Part {

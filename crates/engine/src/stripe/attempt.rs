@@ -83,7 +83,7 @@ impl Stripes {
         self: &Rc<Self>,
         stripe: StripeIndex,
         request: Request<'_>,
-        mut host: Host,
+        host: Host,
         trouble: &mut Trouble,
         how: &Attempt,
     ) -> (Ended, Host) {
@@ -95,6 +95,22 @@ impl Stripes {
         if written == Some(true) {
             return (Ended::Done { skipped: DriveSet::EMPTY, mismatch: None }, host);
         }
+        let (ended, host) = self.attempt_by_plans(stripe, request, host, trouble, how).await;
+        if written.is_some() && !matches!(ended, Ended::Done { .. }) {
+            // Copies may differ by what some have of it.
+            Box::pin(self.distrust(stripe)).await;
+        }
+        (ended, host)
+    }
+
+    async fn attempt_by_plans(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        request: Request<'_>,
+        mut host: Host,
+        trouble: &mut Trouble,
+        how: &Attempt,
+    ) -> (Ended, Host) {
         let mut plan = self.take_plan();
         let ended = loop {
             let health = self.health_for(stripe, trouble, how);
@@ -146,10 +162,6 @@ impl Stripes {
             }
         };
         self.put_plan(plan);
-        if written.is_some() && !matches!(ended, Ended::Done { .. }) {
-            // Copies may differ by what some have of it.
-            Box::pin(self.distrust(stripe)).await;
-        }
         (ended, host)
     }
 
