@@ -49,6 +49,26 @@ fn begun(way: Way, steps: u64) -> (Bench, u64) {
     (bench, bytes)
 }
 
+/// The task of a move, if it is not over.
+fn moving(bench: &mut Bench) -> Option<u64> {
+    let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
+    let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
+    tasks.iter().find(moves).map(|task| task.task)
+}
+
+/// So many events after the beginning the task is paused, and the process killed: the task's number, unless there is nothing to pause.
+fn paused_and_killed(steps: u64) -> Option<(Bench, u64, u64)> {
+    let (mut bench, bytes) = begun(WAYS[1], steps);
+    let task = moving(&mut bench)?;
+    // The window lasts until that is stored.
+    bench.sim.drive("a").unwrap().hold();
+    bench.ask(Command::TaskPause { task }).ok()?;
+    bench.wait(4);
+    end(&mut bench, End::Killed);
+    bench.sim.drive("a").unwrap().release();
+    Some((bench, bytes, task))
+}
+
 /// A drive went out that a RAID 0 cannot spare, while a window was saved and closed: nobody went on with it, and hosts waited for it for ever. They
 /// get what hosts of a volume get that has lost a drive.
 #[test]
@@ -71,18 +91,7 @@ fn hosts_of_a_volume_that_is_lost_on_its_way_do_not_wait_for_it() {
 fn a_paused_task_moves_the_window_that_a_start_found_saved() {
     let mut paused = 0;
     for steps in (600..3000).step_by(75) {
-        let (mut bench, bytes) = begun(WAYS[1], steps);
-        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
-        let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
-        let Some(task) = tasks.iter().find(moves).map(|task| task.task) else { continue };
-        // The window lasts until that is stored.
-        bench.sim.drive("a").unwrap().hold();
-        if bench.ask(Command::TaskPause { task }).is_err() {
-            continue;
-        }
-        bench.wait(4);
-        end(&mut bench, End::Killed);
-        bench.sim.drive("a").unwrap().release();
+        let Some((mut bench, bytes, task)) = paused_and_killed(steps) else { continue };
         bench.boot(&["a", "b", "c", "d", "e"]);
         let hosts = ask_for_all(&mut bench, bytes);
         bench.wait(60);
@@ -104,17 +113,7 @@ fn a_paused_task_moves_the_window_that_a_start_found_saved() {
 fn a_paused_task_moves_a_saved_window_when_the_volume_is_started() {
     let mut saved = 0;
     for steps in (600..3000).step_by(75) {
-        let (mut bench, bytes) = begun(WAYS[1], steps);
-        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
-        let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
-        let Some(task) = tasks.iter().find(moves).map(|task| task.task) else { continue };
-        bench.sim.drive("a").unwrap().hold();
-        if bench.ask(Command::TaskPause { task }).is_err() {
-            continue;
-        }
-        bench.wait(4);
-        end(&mut bench, End::Killed);
-        bench.sim.drive("a").unwrap().release();
+        let Some((mut bench, bytes, _)) = paused_and_killed(steps) else { continue };
         ["b", "c"].iter().for_each(|name| bench.sim.drive(name).unwrap().vanish());
         bench.boot(&["a", "b", "c", "d", "e"]);
         bench.wait(90);
@@ -136,9 +135,7 @@ fn a_window_that_a_failed_record_has_left_closed_is_opened_by_a_paused_task() {
     let mut paused = 0;
     for steps in (600..3000).step_by(75) {
         let (mut bench, bytes) = begun(WAYS[0], steps);
-        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
-        let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
-        let Some(task) = tasks.iter().find(moves).map(|task| task.task) else { continue };
+        let Some(task) = moving(&mut bench) else { continue };
         bench.sim.drive("a").unwrap().fail_next(u64::MAX, Some("write"), env::IoErrorKind::OutOfSpace);
         let is_paused = bench.ask(Command::TaskPause { task }).is_ok();
         bench.wait(5);
