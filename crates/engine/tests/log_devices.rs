@@ -235,3 +235,30 @@ fn a_journal_that_is_lost_while_it_goes_leaves_nothing_that_counts_on_the_member
         }
     });
 }
+
+/// Torture found a volume that never answered again. A flush had begun when its journal lay on a device that then failed, and what it
+/// said of that one's records was taken for the next one's, which begin at one again: they did not count, and never went.
+#[test]
+fn a_flush_says_nothing_of_the_records_of_a_journal_that_came_while_it_ran() {
+    run(1, &DEVICES[..1], |bench, drives| async move {
+        for number in 0..8 {
+            write(bench.volume(), number * 4096, &[1; 512]).await.expect("written");
+        }
+        drives[0].stall_next(1, Duration::from_millis(200));
+        let volume = bench.volume().clone();
+        let flushed = bench.env.spawn("flush", async move { volume.flush().await });
+        bench.wait(Duration::from_millis(50)).await;
+        assert!(!flushed.is_finished());
+        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        bench.tell(lose).await;
+        assert_eq!(flushed.try_take(), Some(Ok(())));
+        write(bench.volume(), 0, &[7; 512]).await.expect("written");
+        let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
+        assert_eq!(records.len(), 2);
+        assert!(records.iter().all(|record| record.head.tail <= record.head.sequence), "it counts");
+        bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, None, done)).await;
+        assert_eq!(begin(bench.volume(), 0, 9).get(), None);
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(read(bench.volume(), 0, 512).await.expect("readable"), [9; 512]);
+    });
+}

@@ -22,6 +22,16 @@ impl Cache {
         if !self.uses_write_back() && !self.follows_reads() {
             return self.read_stripe(stripe, within, buf).await;
         }
+        Box::pin(self.read_beside_cache(stripe, within, buf)).await
+    }
+
+    /// The same where the volume has a cache: what that has is laid over what the drives have.
+    async fn read_beside_cache(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        within: ByteRange,
+        buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
         self.come(stripe, within).await;
         // Taken now: what is destaged while the drives are read is not on all of them, and then not in the line. What
         // hosts wait for may come to nothing.

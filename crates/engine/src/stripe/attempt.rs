@@ -83,7 +83,7 @@ impl Stripes {
         self: &Rc<Self>,
         stripe: StripeIndex,
         request: Request<'_>,
-        host: Host,
+        mut host: Host,
         trouble: &mut Trouble,
         how: &Attempt,
     ) -> (Ended, Host) {
@@ -95,7 +95,7 @@ impl Stripes {
         if written == Some(true) {
             return (Ended::Done { skipped: DriveSet::EMPTY, mismatch: None }, host);
         }
-        let (ended, host) = self.attempt_by_plans(stripe, request, host, trouble, how).await;
+        let ended = self.attempt_by_plans(stripe, &request, &mut host, trouble, how).await;
         if written.is_some() && !matches!(ended, Ended::Done { .. }) {
             // Copies may differ by what some have of it.
             Box::pin(self.distrust(stripe)).await;
@@ -106,15 +106,15 @@ impl Stripes {
     async fn attempt_by_plans(
         self: &Rc<Self>,
         stripe: StripeIndex,
-        request: Request<'_>,
-        mut host: Host,
+        request: &Request<'_>,
+        host: &mut Host,
         trouble: &mut Trouble,
         how: &Attempt,
-    ) -> (Ended, Host) {
+    ) -> Ended {
         let mut plan = self.take_plan();
         let ended = loop {
             let health = self.health_for(stripe, trouble, how);
-            if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
+            if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, *request, &health) {
                 // What stands in the way of a write is given up, if need be: one block must not keep others from it.
                 break match self.unplannable(&lost) {
                     Ended::Failed(_) if request.is_write() && !trouble.is_empty() => Ended::Lost,
@@ -133,9 +133,10 @@ impl Stripes {
                 continue; // The plan is about drives, or a health, of before.
             }
             let known = trouble.places.len();
-            match self.execute(&plan, made_under, host, trouble).await {
+            let taken = std::mem::replace(host, Host::None);
+            match self.execute(&plan, made_under, taken, trouble).await {
                 Executed::Done { host: back, skipped, mismatch } => {
-                    host = back;
+                    *host = back;
                     if let Some(mismatch) = mismatch {
                         self.shard.env().trace("mismatch", stripe.0, mismatch.columns.start.0);
                     }
@@ -143,7 +144,7 @@ impl Stripes {
                     break Ended::Done { skipped, mismatch };
                 }
                 Executed::Again { host: back } => {
-                    host = back;
+                    *host = back;
                     self.count(|counters| counters.replans += 1);
                     let differ = self.geometry().copies() > 1 && !plan.health().parity_trusted;
                     let gives_up = match how.patience {
@@ -156,13 +157,13 @@ impl Stripes {
                     }
                 }
                 Executed::Failed { host: back, error } => {
-                    host = back;
+                    *host = back;
                     break Ended::Failed(error);
                 }
             }
         };
         self.put_plan(plan);
-        (ended, host)
+        ended
     }
 
     fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: &Attempt) -> plan::Health {

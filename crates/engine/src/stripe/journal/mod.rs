@@ -24,7 +24,7 @@
 //! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
 //!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
 //! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first. They are also
-//!   flushed before a record promises anything of a stripe that was written without one ([`WholeStripes`]): what the record
+//!   flushed before a record promises anything of a stripe that was written without one ([`log::WholeStripes`]): what the record
 //!   says of redundancy stands on that.
 //! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
@@ -57,7 +57,7 @@ pub(crate) use devices::Devices;
 use env::sync::{Answerer, Credits, Signal};
 use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
 pub use log::ring_len;
-use log::{About, Change, ChangeKind, LogId, StripeRing, WholeStripes};
+use log::{About, Change, ChangeKind, LogId, StripeRing};
 use ondisk::{TailPlace, Uuid};
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
 pub(crate) use slot::JournalSlot;
@@ -106,7 +106,6 @@ pub(crate) struct Journal {
     start: u64,
     terms: JournalTerms,
     ring: RefCell<StripeRing>,
-    whole_stripes: WholeStripes,
     waiting: RefCell<VecDeque<Entry>>,
     /// To begin a record or a notice.
     turn: Credits,
@@ -152,7 +151,6 @@ impl Journal {
             start: terms.ring.0 * u64::from(shard),
             ring: RefCell::new(StripeRing::new(terms.ring)),
             terms,
-            whole_stripes: WholeStripes::new(),
             waiting: RefCell::default(),
             turn: Credits::new(env, 1),
             is_led: Cell::new(false),
@@ -191,7 +189,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Some(stripe) = self.whole {
-            self.journal.whole_stripes.note(stripe);
+            self.volume.journal.whole_stripes.note(stripe);
         }
         if let Some(sequence) = self.sequence {
             self.journal.ring.borrow_mut().end(sequence);
@@ -249,7 +247,7 @@ impl Stripes {
             }
             Need::All | Need::Revoke => {}
         }
-        if carries && asked == Durability::Durable && journal.whole_stripes.may_lose(plan.stripe()) {
+        if carries && asked == Durability::Durable && self.journal.whole_stripes.may_lose(plan.stripe()) {
             Box::pin(self.flush_once()).await?;
         }
         let Some(entry) = entry(plan, memory, need == Need::Revoke, asked) else {
@@ -277,8 +275,8 @@ impl Stripes {
 
     /// A stripe has been given up as a whole, without a record.
     pub(crate) fn note_whole_stripe(&self, stripe: StripeIndex) {
-        if let Some(journal) = self.journal.now() {
-            journal.whole_stripes.note(stripe);
+        if self.journal.now().is_some() {
+            self.journal.whole_stripes.note(stripe);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::stripe::Stripes;
 use crate::volume::VolumeSpec;
 use env::sync::Signal;
 use env::{Env, IoError};
-use log::LogId;
+use log::{LogId, WholeStripes};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,6 +28,8 @@ pub(crate) struct JournalSlot {
     writes: Cell<usize>,
     is_changing: Cell<bool>,
     changed: Signal,
+    /// Of the drives, whichever journal there was when they were written.
+    pub(super) whole_stripes: WholeStripes,
 }
 
 impl JournalSlot {
@@ -43,6 +45,7 @@ impl JournalSlot {
             writes: Cell::new(0),
             is_changing: Cell::new(false),
             changed: Signal::default(),
+            whole_stripes: WholeStripes::new(),
         })
     }
 

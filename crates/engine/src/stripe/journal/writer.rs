@@ -10,10 +10,10 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 
 /// What had been written when a flush began.
-#[derive(Clone, Copy, Default)]
 pub(crate) struct Settled {
-    /// The records before this one.
-    records_before: u64,
+    /// The records before that one of the journal that there was then. There may be another one by the time the flush ends: its records
+    /// are numbered anew, and the flush says nothing of them.
+    records_before: Option<(Rc<Journal>, u64)>,
     /// So many whole stripes.
     whole_stripes: u64,
 }
@@ -251,19 +251,20 @@ impl Stripes {
 
     /// What a flush that begins now makes certain.
     pub(crate) fn settled_by_now(&self) -> Settled {
-        let settled = |journal: &Rc<Journal>| Settled {
-            records_before: journal.ring.borrow().settled(),
-            whole_stripes: journal.whole_stripes.done(),
+        let settled = |journal: Rc<Journal>| {
+            let before = journal.ring.borrow().settled();
+            (journal, before)
         };
-        self.journal.now().as_ref().map(settled).unwrap_or_default()
+        let records_before = self.journal.now().map(settled);
+        Settled { records_before, whole_stripes: self.journal.whole_stripes.done() }
     }
 
     /// All drives were flushed since that was settled.
     pub(crate) fn note_flushed(&self, settled: Settled) {
-        if let Some(journal) = self.journal.now() {
-            journal.ring.borrow_mut().retire(settled.records_before);
-            journal.whole_stripes.flushed(settled.whole_stripes);
+        if let Some((journal, before)) = settled.records_before {
+            journal.ring.borrow_mut().retire(before);
         }
+        self.journal.whole_stripes.flushed(settled.whole_stripes);
     }
 
     /// Says on the drives which records count. The caller has the turn.
