@@ -32,7 +32,20 @@ pub struct ServerOptions {
 
 impl Default for ServerOptions {
     fn default() -> ServerOptions {
-        ServerOptions { max_connections: 128, max_greetings: 32, allow_remote: false }
+        ServerOptions::taking(1024)
+    }
+}
+
+impl ServerOptions {
+    /// Takes so many connections, on addresses of this machine. A quarter of them may be about to say what they want, or 32: machines that
+    /// start together do not cut one another off.
+    #[must_use]
+    pub fn taking(connections: u32) -> ServerOptions {
+        ServerOptions {
+            max_connections: connections,
+            max_greetings: (connections / 4).max(32),
+            allow_remote: false,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Repl
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
+use rustix::process::{Resource, Rlimit};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         .init();
     end_with_a_shard();
     serve_the_machine_itself();
+    have_files(serve.nbd_connections);
     let shards = serve.shards.unwrap_or_else(default_shards);
     let memory = ByteCount(serve.memory.0 / u64::from(shards));
     if memory < SMALLEST_MEMORY {
@@ -77,6 +79,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         ups: serve.ups.clone(),
         read_cache,
         nbd,
+        connections: serve.nbd_connections,
         sessions,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
@@ -98,6 +101,28 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
 fn serve_the_machine_itself() {
     if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::debug!("this process may wait for its own disks when memory is short: {error}");
+    }
+}
+
+/// Files that are open besides hosts' connections: drives (each shard has them), rings, listeners, the control socket's connections.
+const OTHER_FILES: u64 = 3072;
+
+/// Has as many files as hosts may need: shells give a process 1,024, and allow it more if it asks.
+fn have_files(connections: u32) {
+    let need = u64::from(connections) + OTHER_FILES;
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let [now, most] = [limit.current, limit.maximum].map(|files| files.unwrap_or(u64::MAX));
+    if now >= need {
+        return;
+    }
+    let raised =
+        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(need.min(most)), ..limit });
+    if raised.is_err() || most < need {
+        let has = if raised.is_ok() { most } else { now };
+        tracing::warn!(
+            "this process may have {has} open files, and {connections} connections of hosts want {need}: those beyond it are turned away; \
+             raise the limit with 'ulimit -Hn {need}' before it is started, or have fewer with --nbd-connections"
+        );
     }
 }
 
@@ -230,6 +255,7 @@ struct Plan {
     ups: Option<UpsAddress>,
     read_cache: ByteCount,
     nbd: Vec<Address>,
+    connections: u32,
     sessions: SessionOptions,
     drives: Vec<String>,
     logs: Vec<String>,
@@ -266,8 +292,8 @@ impl Plan {
     async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts, guests: Option<Guests>) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
         let kept_out = self.sessions.encryption.as_ref().is_some_and(Encryption::keeps_strangers_out);
-        let options =
-            ServerOptions { allow_remote: self.allow_remote || kept_out, ..ServerOptions::default() };
+        let allow_remote = self.allow_remote || kept_out;
+        let options = ServerOptions { allow_remote, ..ServerOptions::taking(self.connections) };
         let disks = LocalDisks::start(node.ports.clone(), node.guests.clone())?;
         let guests = guests.map(|guests| guests.start(node.guests)).transpose()?;
         // Addresses first: a socket in use is found before any drive is touched.

@@ -4,8 +4,8 @@
 mod common;
 
 use common::host::Host;
-use common::{Controller, have};
-use std::io::Write;
+use common::{Controller, have, skipped};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -108,4 +108,50 @@ fn who_insists_measures_beside_hosts_and_disconnects_them() {
     let said = controller.softroc(&["volume", "delete", "data", "--yes", "--disconnect-hosts"]).ok();
     assert!(said.contains("disconnected from 'data'"), "{said}");
     assert!(host.read(0, 4096).is_err(), "it was disconnected");
+}
+
+/// What is promised of one process: 128 drives, 64 volumes, 1,000 connections. Shells give a process 1,024 open files.
+#[test]
+fn a_thousand_connections_are_served_by_one_process() {
+    const VOLUMES: usize = 64;
+    const CONNECTIONS: usize = 1000;
+    let python = "/usr/bin/python3";
+    let has_libnbd = Command::new(python).args(["-c", "import nbd"]).stderr(Stdio::null()).status();
+    if !has_libnbd.is_ok_and(|status| status.success()) {
+        return skipped(
+            "a thousand connections",
+            "python3-libnbd is not installed ('make test' installs it where it may)",
+        );
+    }
+    let mut controller = Controller::unstarted("many");
+    let drives: Vec<String> = (0..2 * VOLUMES).map(|_| "mem:40M".to_owned()).collect();
+    controller.arguments = ["--shards", "2", "--memory", "128M", "--drives"].map(str::to_owned).to_vec();
+    controller.arguments.extend(drives);
+    controller.files = Some(1024);
+    controller.start();
+    let names: Vec<String> = controller.json(&["drive", "list"])["drives"]
+        .as_array()
+        .expect("a list of drives")
+        .iter()
+        .map(|drive| drive["name"].as_str().expect("a drive has a name").to_owned())
+        .collect();
+    assert_eq!(names.len(), 2 * VOLUMES);
+    for (number, pair) in names.chunks(2).enumerate() {
+        controller.create(&format!("v{number}"), "raid1", pair).ok();
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/judges/many_hosts.py");
+    let mut hosts = Command::new(python)
+        .args([script, &controller.nbd_socket(), &VOLUMES.to_string(), &CONNECTIONS.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python starts");
+    let mut said = String::new();
+    BufReader::new(hosts.stdout.take().expect("it says something")).read_line(&mut said).expect("text");
+    assert_eq!(said.trim(), "ready", "{}", controller.log());
+    let connected =
+        |volume: usize| controller.show(&format!("v{volume}"))["hosts"].as_array().map_or(0, Vec::len);
+    assert_eq!((0..VOLUMES).map(connected).sum::<usize>(), CONNECTIONS);
+    drop(hosts.stdin.take());
+    assert!(hosts.wait().expect("it ends").success());
 }

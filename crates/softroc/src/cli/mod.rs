@@ -199,6 +199,10 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
+    /// How many connections of hosts the NBD port takes at a time. Each is an open file and 64 KiB of memory.
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub nbd_connections: u32,
+
     /// Who may use them over NBD.
     #[command(flatten)]
     pub security: NbdSecurity,

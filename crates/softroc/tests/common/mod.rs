@@ -122,6 +122,8 @@ pub struct Controller {
     pub arguments: Vec<String>,
     /// Listening sockets that are handed to it, and stay when it ends.
     pub sockets: Option<(UnixListener, TcpListener)>,
+    /// How many files it may have open when it begins, as a shell would say.
+    pub files: Option<u32>,
     child: Option<Child>,
 }
 
@@ -173,7 +175,13 @@ impl Controller {
 
     /// One in a new folder that does not run yet.
     pub fn unstarted(name: &str) -> Controller {
-        Controller { folder: Folder::new(name), child: None, arguments: Vec::new(), sockets: None }
+        Controller {
+            folder: Folder::new(name),
+            child: None,
+            arguments: Vec::new(),
+            sockets: None,
+            files: None,
+        }
     }
 
     pub fn state(&self) -> String {
@@ -225,7 +233,14 @@ impl Controller {
     fn serve_command(&self, log: &File) -> Command {
         let program = env!("CARGO_BIN_EXE_softroc");
         let Some((unix, tcp)) = &self.sockets else {
-            let mut command = Command::new(program);
+            let mut command = match self.files {
+                Some(files) => {
+                    let mut shell = Command::new("sh");
+                    shell.args(["-c", &format!("ulimit -Sn {files}; exec \"$0\" \"$@\""), program]);
+                    shell
+                }
+                None => Command::new(program),
+            };
             command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file"));
             return command;
         };
