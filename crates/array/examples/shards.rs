@@ -1,8 +1,10 @@
 //! What a second shard is worth: the same array in memory, served by one thread and by two, each with as many requests
-//! outstanding; round by round in turn, medians and the rounds' own ratios.
+//! outstanding; round by round in turn, medians and the rounds' own ratios. Beside it what the machine gives at most: two arrays that have
+//! nothing to do with one another, each served by one thread, at the same time. What is missing to two there is lost to memory,
+//! caches and clock rates that processors share, or to others on this machine.
 //!
 //! ```text
-//! cargo run --release -p array --example shards -- [LEVEL …] [rounds=9] [seconds=1]
+//! cargo run --release -p array --example shards -- [LEVEL …] [rounds=9] [seconds=1] [reads=67]
 //! ```
 //!
 //! Half of the requests of each shard are for stripes of the other one. Reads go to the drives all the same; writes go to the
@@ -31,60 +33,86 @@ use world_real::{Settings, spawn_shard};
 const DRIVES: u16 = 8;
 const DRIVE: ByteCount = ByteCount(32 << 20);
 const BLOCK: u64 = 8192;
-const READS_PERCENT: u64 = 67;
 const OUTSTANDING: u64 = 32;
 const RAMP: Duration = Duration::from_millis(200);
 const VOLUME: VolumeId = VolumeId(0);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
+/// What is asked for, and how long.
+#[derive(Clone, Copy)]
+struct Work {
+    length: Duration,
+    /// Of a hundred requests.
+    reads: u64,
+}
+
 /// What all shards of one measurement have together.
 struct Together {
     attachment: Attachment,
     shards: u16,
-    length: Duration,
+    work: Work,
     /// How to reach each shard, and the one that keeps the array's state.
     senders: Mutex<BTreeMap<u16, mailbox::Sender<ShardMessage>>>,
     reports: Mutex<Option<mailbox::Sender<Report>>>,
-    all_here: Barrier,
+    all_here: Arc<Barrier>,
     done: AtomicU64,
     ended: AtomicUsize,
 }
 
 fn main() -> Result<(), Failure> {
-    let (mut levels, mut rounds, mut seconds) = (Vec::new(), 9, 1.0);
+    let (mut levels, mut rounds, mut seconds, mut reads) = (Vec::new(), 9, 1.0, 67);
     for argument in std::env::args().skip(1) {
         match argument.split_once('=') {
             Some(("rounds", count)) => rounds = count.parse()?,
             Some(("seconds", length)) => seconds = length.parse()?,
+            Some(("reads", percent)) => reads = percent.parse::<u64>()?.min(100),
             _ => levels.push(argument.parse::<Level>()?),
         }
     }
     if levels.is_empty() {
         levels = vec![Level::Raid0, Level::Raid5];
     }
-    println!(
-        "8 KiB, {READS_PERCENT}/{}, {OUTSTANDING} outstanding for each shard, thousands a second",
-        100 - READS_PERCENT
-    );
+    println!("8 KiB, {reads}/{}, {OUTSTANDING} outstanding for each shard, thousands a second", 100 - reads);
     for level in levels {
-        let attachment = attachment(level)?;
+        let attachments = [attachment(level)?, attachment(level)?];
+        let work = Work { length: Duration::from_secs_f64(seconds), reads };
         let (mut ones, mut twos, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut aparts, mut bounds) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
-            let one = measure(&attachment, 1, Duration::from_secs_f64(seconds))?;
-            let two = measure(&attachment, 2, Duration::from_secs_f64(seconds))?;
+            let one = measure(&attachments[0], 1, work, &Arc::new(Barrier::new(1)))?;
+            let two = measure(&attachments[0], 2, work, &Arc::new(Barrier::new(2)))?;
+            let apart = measure_apart(&attachments, work)?;
             ones.push(one / 1000.0);
             twos.push(two / 1000.0);
             ratios.push(two / one);
+            aparts.push(apart / 1000.0);
+            bounds.push(apart / one);
         }
         println!(
-            "{level}: one shard {}, two {}, ratio {}",
+            "{level}: one shard {}, two {}, ratio {}; two arrays of one shard each {}, ratio {}",
             spread(ones, 0),
             spread(twos, 0),
-            spread(ratios, 2)
+            spread(ratios, 2),
+            spread(aparts, 0),
+            spread(bounds, 2)
         );
     }
     Ok(())
+}
+
+/// Requests a second of both arrays together, each served by a shard of its own at the same time.
+fn measure_apart(attachments: &[Attachment; 2], work: Work) -> Result<f64, Failure> {
+    let all_here = Arc::new(Barrier::new(attachments.len()));
+    let both = attachments.clone().map(|one| {
+        let all_here = all_here.clone();
+        std::thread::spawn(move || measure(&one, 1, work, &all_here))
+    });
+    let mut sum = 0.0;
+    for thread in both {
+        sum += thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    }
+    Ok(sum)
 }
 
 fn spread(mut values: Vec<f64>, digits: usize) -> String {
@@ -122,15 +150,20 @@ fn attachment(level: Level) -> Result<Attachment, Failure> {
     Ok(Attachment::new(Arc::new(spec), sources.collect(), state))
 }
 
-/// Requests a second of so many shards.
-fn measure(attachment: &Attachment, shards: u16, length: Duration) -> Result<f64, Failure> {
+/// Requests a second of so many shards, which begin when all are there that the barrier waits for.
+fn measure(
+    attachment: &Attachment,
+    shards: u16,
+    work: Work,
+    all_here: &Arc<Barrier>,
+) -> Result<f64, Failure> {
     let together = Arc::new(Together {
         attachment: attachment.clone(),
         shards,
-        length,
+        work,
         senders: Mutex::default(),
         reports: Mutex::default(),
-        all_here: Barrier::new(usize::from(shards)),
+        all_here: all_here.clone(),
         done: AtomicU64::new(0),
         ended: AtomicUsize::new(0),
     });
@@ -147,7 +180,7 @@ fn measure(attachment: &Attachment, shards: u16, length: Duration) -> Result<f64
     for thread in threads {
         thread.join()??;
     }
-    Ok(together.done.load(Ordering::Relaxed) as f64 / length.as_secs_f64())
+    Ok(together.done.load(Ordering::Relaxed) as f64 / work.length.as_secs_f64())
 }
 
 /// The shard's mailbox, and the controller's stand-in where this is the first. All shards wait for one another here.
@@ -189,8 +222,13 @@ async fn run(env: Env, together: Arc<Together>, index: u16, seed: ShardSeed) -> 
     let tasks: Vec<_> = (0..OUTSTANDING)
         .map(|task| {
             let seed = u64::from(index) << 32 | task;
-            let load =
-                Load { volume: volume.clone(), begins, ends: begins + together.length, made: made.clone() };
+            let load = Load {
+                volume: volume.clone(),
+                begins,
+                ends: begins + together.work.length,
+                reads: together.work.reads,
+                made: made.clone(),
+            };
             env.spawn("outstanding", load.run(env.clone(), seed))
         })
         .collect();
@@ -211,6 +249,7 @@ struct Load {
     volume: Rc<Volume>,
     begins: Instant,
     ends: Instant,
+    reads: u64,
     made: Rc<Cell<u64>>,
 }
 
@@ -223,7 +262,7 @@ impl Load {
             let (state, number) = env::sync::split_mix(random);
             random = state;
             let range = ByteRange::new(ByteOffset((number >> 8) % blocks * BLOCK), ByteCount(BLOCK));
-            if (number & 0xFF) * 100 < READS_PERCENT * 256 {
+            if (number & 0xFF) * 100 < self.reads * 256 {
                 let (result, back) = self.volume.read(range, buf).await;
                 result?;
                 buf = back.ok_or("a drive kept the buffer")?;
