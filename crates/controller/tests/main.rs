@@ -26,6 +26,7 @@ mod numbers;
 mod presets;
 mod read_mode;
 mod reshape;
+mod reshape_begins;
 mod reshape_ends;
 mod reshape_speed;
 mod reshape_stuck;

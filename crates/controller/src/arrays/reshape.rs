@@ -214,13 +214,14 @@ impl Arrays {
                 Err(error) => Err(error),
             }
         };
+        let shards_may_know = recorded.is_ok();
         let begun = match recorded {
             Ok(()) => self.attach_parts(array, volume).await,
             Err(error) => Err(error),
         };
         if begun.is_err() {
             if volume.label().reshape.is_some() {
-                self.leave_reshape_now(array, volume).await?;
+                self.leave_reshape_now(array, volume, shards_may_know).await?;
             } else {
                 array.set_places(before);
                 array.drop_regions(0..0);
@@ -430,10 +431,16 @@ impl Arrays {
     /// When something has moved, or it cannot be recorded.
     pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _starting = array.starting.take(1).await;
-        self.leave_reshape_now(array, volume).await
+        self.leave_reshape_now(array, volume, true).await
     }
 
-    async fn leave_reshape_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    /// `shards_may_know`: whether any of them may serve the volume by both layouts. Otherwise hosts do not notice.
+    async fn leave_reshape_now(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        shards_may_know: bool,
+    ) -> Result<()> {
         let at = volume.label().reshape.map_or((0, 0), |at| (at.moved_bytes, at.saved_bytes));
         if at != (0, 0) {
             return Err(Error::new(
@@ -441,9 +448,11 @@ impl Arrays {
                 format!("'{}' has begun to move; let it come to its end", volume.name()),
             ));
         }
-        let was_served = volume.is_served();
+        let was_served = volume.is_served() && shards_may_know;
         // The shards serve it by both layouts until then, and by the old one alone afterwards.
-        self.withdraw(array, volume).await;
+        if shards_may_know {
+            self.withdraw(array, volume).await;
+        }
         // Killed before the label says so: a start gives them places again.
         for part in array.together_with(volume).iter().skip(1) {
             self.free_on_log(part.uuid()).await;
