@@ -28,6 +28,8 @@ mod read_mode;
 mod reshape;
 mod reshape_begins;
 mod reshape_ends;
+mod reshape_levels;
+mod reshape_longer;
 mod reshape_speed;
 mod reshape_stuck;
 mod returning;

@@ -41,7 +41,7 @@ pub fn order(way: Way) -> ReshapeVolume {
     }
 }
 
-fn reshape(bench: &mut Bench, order: ReshapeVolume) -> ReshapeInfo {
+pub fn reshape(bench: &mut Bench, order: ReshapeVolume) -> ReshapeInfo {
     match bench.ask(Command::VolumeReshape(order)) {
         Ok(Reply::Reshape { reshape, .. }) => *reshape,
         other => panic!("{other:?}"),
@@ -92,11 +92,12 @@ pub fn arrive(bench: &mut Bench) {
         bench.wait(1);
     }
     let events: Vec<String> = bench.events().into_iter().map(|event| event.text).collect();
-    panic!("it does not arrive: {:?}: {events:#?}", task(bench).reason);
+    let tasks = bench.ask(Command::TaskList {});
+    panic!("it does not arrive: {tasks:?}: {events:#?}");
 }
 
 /// Whichever drives go that the level may lose, it reads the same.
-fn expect_redundancy(bench: &mut Bench, bytes: u64) {
+pub fn expect_redundancy(bench: &mut Bench, bytes: u64) {
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Optimal);
     let drives: Vec<String> = info.drives.iter().map(|drive| drive.name.clone()).collect();

@@ -123,6 +123,26 @@ impl Array {
         Some((reshape, Moved { to: ByteOffset(at.moved_bytes), saved: ByteCount(at.saved_bytes) }))
     }
 
+    /// Up to which byte a volume on its way is whole by the layout that it leaves, from its cursor on: nothing of it is in doubt, and all drives have
+    /// what they should.
+    pub(crate) fn whole_up_to(&self, volume: &Volume) -> ByteOffset {
+        let label = volume.label();
+        let at = label.reshape.as_ref().map_or(0, |at| at.moved_bytes);
+        let members = self.label().member;
+        let is_missing = !self.out().is_empty() || members.iter().any(|member| member.replacement.is_some());
+        if is_missing || label.relocated.is_some() || !label.punctured.is_empty() {
+            return ByteOffset(at);
+        }
+        let mut doubtful = volume.own_regions(&self.unsynced_regions());
+        for member in &members {
+            doubtful.insert_all(&volume.own_regions(&set_of(&member.stale)));
+        }
+        let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
+        let ahead = doubtful.iter().map(|region| regions.stripes_of(region));
+        let first = ahead.filter(|stripes| stripes.end * stripe > at).map(|stripes| stripes.start * stripe);
+        ByteOffset(first.min().unwrap_or(label.capacity_bytes).max(at))
+    }
+
     /// Whether redundancy may not agree in any volume that stands and falls with one.
     pub(crate) fn is_unsynced_on_its_way(&self, volume: &Volume) -> bool {
         let together = self.together_with(volume);
@@ -371,6 +391,7 @@ impl Arrays {
                 let way = if from_save { CopyWay::MoveSaved } else { CopyWay::Move };
                 self.tell_first(order(ReshapeOrder::Copy(window, way))).await
             }
+            Step::Keep(window) => self.tell_shards(order(ReshapeOrder::Keep(window))).await,
             Step::Open(below) => {
                 let opened = self.tell_shards(order(ReshapeOrder::Open(below))).await;
                 volume.set_left_closed(opened.is_err() && volume.is_left_closed());
