@@ -41,7 +41,7 @@ pub fn order(way: Way) -> ReshapeVolume {
     }
 }
 
-fn reshape(bench: &mut Bench, order: ReshapeVolume) -> ReshapeInfo {
+pub fn reshape(bench: &mut Bench, order: ReshapeVolume) -> ReshapeInfo {
     match bench.ask(Command::VolumeReshape(order)) {
         Ok(Reply::Reshape { reshape, .. }) => *reshape,
         other => panic!("{other:?}"),
@@ -67,7 +67,7 @@ pub fn prepared(way: Way, shards: usize, room: u64) -> Bench {
     bench
 }
 
-fn flush(bench: &mut Bench) {
+pub fn flush(bench: &mut Bench) {
     let volume = bench.shards[0].volume_named("data").unwrap();
     bench.sim.run(async move { volume.flush().await }).unwrap().unwrap();
 }
@@ -92,11 +92,12 @@ pub fn arrive(bench: &mut Bench) {
         bench.wait(1);
     }
     let events: Vec<String> = bench.events().into_iter().map(|event| event.text).collect();
-    panic!("it does not arrive: {:?}: {events:#?}", task(bench).reason);
+    let tasks = bench.ask(Command::TaskList {});
+    panic!("it does not arrive: {tasks:?}: {events:#?}");
 }
 
 /// Whichever drives go that the level may lose, it reads the same.
-fn expect_redundancy(bench: &mut Bench, bytes: u64) {
+pub fn expect_redundancy(bench: &mut Bench, bytes: u64) {
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Optimal);
     let drives: Vec<String> = info.drives.iter().map(|drive| drive.name.clone()).collect();
@@ -435,45 +436,6 @@ fn a_log_has_the_records_of_both_layouts() {
     bench.boot(&["a", "b", "c", "d", "e", "x", "y"]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.show("data").reasons);
     expect_content(&mut bench, bytes);
-}
-
-/// A drive goes out for a write that fails, and that is being recorded when a move is ordered: what the move's label says is what is so when its
-/// turn comes, or the drive would be believed again without what it missed.
-#[test]
-fn a_drive_that_goes_out_while_a_move_begins_stays_out() {
-    let way = WAYS[0];
-    let mut refused = 0;
-    for steps in (0..400).step_by(16) {
-        let mut bench = prepared(way, 1, 4 * MIB);
-        let bytes = bench.show("data").capacity_bytes;
-        let ordered = bench.begin_ask(Command::VolumeReshape(order(way)));
-        for _ in 0..steps {
-            bench.sim.step();
-        }
-        bench.sim.drive("b").unwrap().fail_next(1, Some("write"), env::IoErrorKind::Gone);
-        let written: Vec<_> =
-            (0..4).map(|strip| bench.begin_write("data", strip * STRIP, byte(strip + 1), STRIP)).collect();
-        let was_refused = bench.sim.run(async move {
-            for one in written {
-                one.await.expect("written without the drive");
-            }
-            ordered.await.is_err()
-        });
-        refused += usize::from(was_refused.unwrap());
-        for _ in 0..100 {
-            if bench.show("data").reshape.is_none() {
-                break;
-            }
-            bench.wait(1);
-        }
-        flush(&mut bench);
-        common::events::end(&mut bench, End::Killed);
-        bench.boot(&["a", "b", "c", "d"]);
-        for strip in 0..bytes / STRIP {
-            bench.expect("data", strip * STRIP, byte(strip + u64::from(strip < 4)), STRIP);
-        }
-    }
-    assert!(refused > 2 && refused < 24, "the two meet: {refused} of 25 are refused");
 }
 
 /// Blocks that two drives cannot read stopped the volume on its way for good. It goes on beside them, and they are lost by the new layout, too,

@@ -86,6 +86,27 @@ fn hosts_of_a_volume_that_is_lost_on_its_way_do_not_wait_for_it() {
     assert!(failed > 5, "it is on its way then: {failed}");
 }
 
+/// A drive that a RAID 0 cannot spare does not take what is moved to it: the window is saved and stays so. Hosts read it where it is saved, and are told
+/// that they cannot write there; nobody waits for the next attempt, which fails as well.
+#[test]
+fn hosts_do_not_wait_for_a_saved_window_that_a_drive_does_not_take() {
+    let mut bench = prepared(WAYS[3], 1, ROOM);
+    let bytes = bench.show("data").capacity_bytes;
+    bench.ask(Command::VolumeReshape(order(WAYS[3]))).unwrap();
+    bench.sim.drive("c").unwrap().refuse_writes(ByteRange::new(ByteOffset(0), ByteCount(ROOM)));
+    for _ in 0..3 {
+        bench.wait(30);
+        let hosts = ask_for_all(&mut bench, bytes);
+        bench.wait(1);
+        let (waiting, failed) = hosts.get();
+        assert_eq!(waiting, 0, "{failed} failed");
+        assert!((1..20).contains(&failed), "writes to what is saved fail, and no others: {failed}");
+    }
+    bench.sim.drive("c").unwrap().clear_write_errors();
+    arrive(&mut bench);
+    expect_content(&mut bench, bytes);
+}
+
 /// A window that a start found saved was closed until the task was resumed: a task that is paused moves it, and then stands still.
 #[test]
 fn a_paused_task_moves_the_window_that_a_start_found_saved() {

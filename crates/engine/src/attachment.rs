@@ -185,6 +185,9 @@ pub enum ReshapeOrder {
     },
     /// Copy the window, and flush the drives. For one shard: it reads and writes through those that own the stripes.
     Copy(Window, CopyWay),
+    /// The window lies where it is to be, and stays as it is: its old stripes go out of use, and the drives are flushed. Refused where anything of it
+    /// is not whole.
+    Keep(Window),
     /// Hosts may ask for everything; bytes below this are served by the new layout.
     Open(ByteOffset),
     /// A step failed, and nobody goes on with what is closed for now: hosts do not wait. They read it where it is whole, and writes fail.

@@ -19,15 +19,20 @@
 //!   a host writes there is written over when the window is written again.
 //! - A saved window that is in nobody's hands, as at a start or after a step that failed, is read where it is saved, and not written. When
 //!   it is closed again, nobody reads there any more: the next window is saved in the same place.
+//! - Where each byte has the same place by both layouts (only more rows follow) nothing is copied of what is whole: the window is *kept*. Its old
+//!   rows go out of use, and it is recorded. What is not whole, as drives are missing or blocks are lost there, is moved as anything else is.
 //! - What is read from the record of a start is recorded again, on every drive, before anything is built upon it: what
 //!   one drive alone says may be gone at the next start.
 //!
 //! So at every instant every byte is on the drives by the old layout, by the new one, or saved by the new one; it has the redundancy of
 //! the lower of both levels, and the record says where it is. `tests/reshape` tries every order of the steps.
 
-use layout::{Geometry, MirrorArrangement};
+use layout::{Geometry, Level, MirrorArrangement};
 use std::ops::Range;
 use units::{ByteCount, ByteOffset, ByteRange};
+
+/// What is kept at a time at most, of each drive: hosts wait while its old stripes go out of use, one after the other.
+const MOST_KEPT: u64 = 16 << 30;
 
 /// What is recorded of a reshape, durably.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -63,6 +68,8 @@ pub enum Step {
         /// Whether it is read from where it is saved, and not by the old layout.
         from_save: bool,
     },
+    /// The window lies where it is to be: have its old stripes go out of use, and flush the drives.
+    Keep(Window),
     /// Hosts may ask for everything. Bytes below this are served by the new layout, all others by the old one.
     Open(ByteOffset),
 }
@@ -183,6 +190,28 @@ impl Reshape {
         ByteCount(bytes.0.div_ceil(new.data) * new.len)
     }
 
+    /// Whether each byte has the same place by both layouts: nothing has to be copied.
+    pub fn is_in_place(&self) -> bool {
+        let (from, to) = (&self.from, &self.to);
+        // Mirrors are served by strips that are as long as their drives allow.
+        let has_strips = from.level() != Level::Raid1;
+        let is_alike = from.shape() == to.shape() && from.level() != Level::Jbod;
+        is_alike && (from.strip() == to.strip() || !has_strips)
+    }
+
+    /// The window from `at` on that can be kept, up to where rows of both layouts end together before `end`. `None`: there is none.
+    fn kept(&self, at: ByteOffset, end: ByteOffset) -> Option<Window> {
+        let (old, new) = (Row::of(&self.from), Row::of(&self.to));
+        let both = common_multiple(old.data, new.data);
+        let most = at.0.saturating_add(MOST_KEPT / new.len * new.data);
+        let end = match end.0.min(most) {
+            end if end >= self.bytes.0 => self.bytes.0.div_ceil(new.data),
+            end => end / both * both / new.data,
+        };
+        let first = at.0 / new.data;
+        (self.is_in_place() && end > first).then(|| self.rows(first..end))
+    }
+
     /// What is moved next, when all below `at` is, and whether it has to be saved. `None`: all is moved. `most`: what is moved of each drive at
     /// most, where rows allow so little.
     pub fn next(&self, at: ByteOffset, most: ByteCount) -> Option<(Window, bool)> {
@@ -228,9 +257,10 @@ impl Reshape {
         if at.0 >= self.bytes.0 { end..end } else { first.0.min(end)..end }
     }
 
-    /// New stripes that are in use when all below `at` is moved.
+    /// New stripes that are in use when all below `at` is moved: whole rows, as they are written. Of several spans some may have nothing of the
+    /// volume's in the last one.
     pub fn new_stripes(&self, at: ByteOffset) -> Range<u64> {
-        0..at.0.div_ceil(self.to.stripe_bytes().0)
+        0..at.0.div_ceil(Row::of(&self.to).data) * u64::from(self.to.stripes_per_row())
     }
 }
 
@@ -257,6 +287,8 @@ pub struct Mover {
     phase: Phase,
     /// What is moved of each drive at a time at most.
     most: ByteCount,
+    /// The window is kept.
+    is_kept: bool,
 }
 
 impl Mover {
@@ -264,7 +296,17 @@ impl Mover {
     /// the first [`Step::Open`]; until it is closed they may read it where it is saved.
     pub fn new(reshape: Reshape, recorded: Moved) -> Mover {
         let most = ByteCount(u64::MAX);
-        Mover { reshape, recorded, window: None, phase: Phase::Confirming, most }
+        Mover { reshape, recorded, window: None, phase: Phase::Confirming, most, is_kept: false }
+    }
+
+    /// A window is about to be closed, and all of the volume is whole up to `end`, by the old layout: keeps as much of it as can be, if each byte has the
+    /// same place by both layouts.
+    pub fn keep(&mut self, end: ByteOffset) {
+        let is_about_to =
+            self.phase == Phase::Closing && self.window.is_some() && self.recorded.saved.is_zero();
+        if let Some(window) = self.reshape.kept(self.recorded.to, end).filter(|_| is_about_to) {
+            (self.window, self.is_kept) = (Some((window, false)), true);
+        }
     }
 
     /// From the next window on so much of each drive is moved at a time at most, where rows allow so little: hosts that ask for it wait for
@@ -287,6 +329,7 @@ impl Mover {
             Phase::Confirming | Phase::Closing => Step::Close(window),
             Phase::Saving => Step::Save(window),
             Phase::RecordingSave => Step::Record(Moved { to, saved: window.bytes.len }),
+            Phase::Writing if self.is_kept => Step::Keep(window),
             Phase::Writing => Step::Write { window, from_save },
             Phase::RecordingMove => Step::Record(Moved { to: window.bytes.end(), saved: ByteCount::ZERO }),
             Phase::Opening => Step::Open(to),
@@ -316,6 +359,7 @@ impl Mover {
             Phase::RecordingMove => Phase::Opening,
             Phase::Opening => {
                 self.window = self.reshape.next(self.recorded.to, self.most);
+                self.is_kept = false;
                 Phase::Closing
             }
         };

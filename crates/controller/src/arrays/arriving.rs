@@ -4,7 +4,8 @@
 //! 1. What follows what was moved is filled with zeroes, up to the end of its region: redundancy of a region is trusted as a whole. All is,
 //!    while a drive is missing. Regions beyond are marked in the map, since what the drives hold there agrees with nothing. Killed here:
 //!    once more, and more is resynced than has to be.
-//! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on. Killed here: it is so.
+//! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on, and the map is as long as that label says.
+//!    Killed here: it is so.
 //! 3. The shards hear what of it is to be resynced.
 //! 4. When all have, they pass hosts on to it.
 
@@ -63,8 +64,6 @@ impl Arrays {
         volume.set_served(None);
         to.hide(false);
         self.withdraw_one(array, &save).await;
-        let _turn = array.metadata.take(1).await;
-        array.forget_regions(vec![volume.regions(), save.regions()]);
         array.look_at_state(self.env.unix_time());
         Ok(Some(to))
     }
@@ -167,6 +166,8 @@ impl Arrays {
         match self.commit(array, next, Vec::new()).await {
             true => {
                 array.unsynced.borrow_mut().extend(&marks);
+                // Whoever has the turn next relies on the map being as long as the label says.
+                array.forget_regions(vec![volume.regions(), save.regions()]);
                 Ok(rest)
             }
             false => Err(cannot()),

@@ -123,6 +123,26 @@ impl Array {
         Some((reshape, Moved { to: ByteOffset(at.moved_bytes), saved: ByteCount(at.saved_bytes) }))
     }
 
+    /// Up to which byte a volume on its way is whole by the layout that it leaves, from its cursor on: nothing of it is in doubt, and all drives have
+    /// what they should.
+    pub(crate) fn whole_up_to(&self, volume: &Volume) -> ByteOffset {
+        let label = volume.label();
+        let at = label.reshape.as_ref().map_or(0, |at| at.moved_bytes);
+        let members = self.label().member;
+        let is_missing = !self.out().is_empty() || members.iter().any(|member| member.replacement.is_some());
+        if is_missing || label.relocated.is_some() || !label.punctured.is_empty() {
+            return ByteOffset(at);
+        }
+        let mut doubtful = volume.own_regions(&self.unsynced_regions());
+        for member in &members {
+            doubtful.insert_all(&volume.own_regions(&set_of(&member.stale)));
+        }
+        let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
+        let ahead = doubtful.iter().map(|region| regions.stripes_of(region));
+        let first = ahead.filter(|stripes| stripes.end * stripe > at).map(|stripes| stripes.start * stripe);
+        ByteOffset(first.min().unwrap_or(label.capacity_bytes).max(at))
+    }
+
     /// Whether redundancy may not agree in any volume that stands and falls with one.
     pub(crate) fn is_unsynced_on_its_way(&self, volume: &Volume) -> bool {
         let together = self.together_with(volume);
@@ -214,13 +234,14 @@ impl Arrays {
                 Err(error) => Err(error),
             }
         };
+        let shards_may_know = recorded.is_ok();
         let begun = match recorded {
             Ok(()) => self.attach_parts(array, volume).await,
             Err(error) => Err(error),
         };
         if begun.is_err() {
             if volume.label().reshape.is_some() {
-                self.leave_reshape_now(array, volume).await?;
+                self.leave_reshape_now(array, volume, shards_may_know).await?;
             } else {
                 array.set_places(before);
                 array.drop_regions(0..0);
@@ -370,6 +391,7 @@ impl Arrays {
                 let way = if from_save { CopyWay::MoveSaved } else { CopyWay::Move };
                 self.tell_first(order(ReshapeOrder::Copy(window, way))).await
             }
+            Step::Keep(window) => self.tell_shards(order(ReshapeOrder::Keep(window))).await,
             Step::Open(below) => {
                 let opened = self.tell_shards(order(ReshapeOrder::Open(below))).await;
                 volume.set_left_closed(opened.is_err() && volume.is_left_closed());
@@ -430,10 +452,16 @@ impl Arrays {
     /// When something has moved, or it cannot be recorded.
     pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _starting = array.starting.take(1).await;
-        self.leave_reshape_now(array, volume).await
+        self.leave_reshape_now(array, volume, true).await
     }
 
-    async fn leave_reshape_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    /// `shards_may_know`: whether any of them may serve the volume by both layouts. Otherwise hosts do not notice.
+    async fn leave_reshape_now(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        shards_may_know: bool,
+    ) -> Result<()> {
         let at = volume.label().reshape.map_or((0, 0), |at| (at.moved_bytes, at.saved_bytes));
         if at != (0, 0) {
             return Err(Error::new(
@@ -441,9 +469,11 @@ impl Arrays {
                 format!("'{}' has begun to move; let it come to its end", volume.name()),
             ));
         }
-        let was_served = volume.is_served();
+        let was_served = volume.is_served() && shards_may_know;
         // The shards serve it by both layouts until then, and by the old one alone afterwards.
-        self.withdraw(array, volume).await;
+        if shards_may_know {
+            self.withdraw(array, volume).await;
+        }
         // Killed before the label says so: a start gives them places again.
         for part in array.together_with(volume).iter().skip(1) {
             self.free_on_log(part.uuid()).await;

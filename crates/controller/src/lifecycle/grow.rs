@@ -13,7 +13,7 @@ use crate::inventory::Drive;
 use crate::lifecycle::candidates::Candidate;
 use crate::lifecycle::{Lifecycle, free_end};
 use engine::{Regions, Reshape};
-use layout::{Geometry, Level};
+use layout::{Geometry, Level, MirrorArrangement};
 use ondisk::{BLOCK, Label, Member, PartLabel, ReshapeLabel, Tail, VolumeLabel};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize};
@@ -25,8 +25,32 @@ const MOST_SAVED: u64 = 4 << 20;
 const SAMPLE: ByteCount = ByteCount(4 << 20);
 
 /// Levels that a volume can be moved from, and to.
-const FROM: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10];
-const TO: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
+const FROM: [Level; 8] = [
+    Level::Raid0,
+    Level::Raid1,
+    Level::Raid5,
+    Level::Raid5ee,
+    Level::Raid6,
+    Level::Raid10,
+    Level::Raid50,
+    Level::Raid60,
+];
+const TO: [Level; 7] =
+    [Level::Raid0, Level::Raid5, Level::Raid5ee, Level::Raid6, Level::Raid10, Level::Raid50, Level::Raid60];
+
+/// Levels that can become longer on the drives that they have: rows follow that lie as those before.
+const LONGER: [Level; 10] = [
+    Level::Raid0,
+    Level::Raid00,
+    Level::Raid1,
+    Level::Raid4,
+    Level::Raid5,
+    Level::Raid5ee,
+    Level::Raid6,
+    Level::Raid10,
+    Level::Raid50,
+    Level::Raid60,
+];
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -53,7 +77,7 @@ impl Lifecycle {
     /// Begins to move a volume to another layout, or says what that would come to.
     pub(crate) async fn reshape_volume(self: &Rc<Self>, order: &ReshapeVolume) -> Result<OfReshape> {
         let (array, volume) = self.arrays.find_volume(&order.volume)?;
-        self.check_can_move(&array, &volume)?;
+        self.check_can_move(&array, &volume, stays(order, &volume.label()))?;
         let mut candidates = Vec::new();
         let checked = self.check_candidates(&order.add, order.destroy_data, &mut candidates).await;
         let way = checked.and_then(|()| way_of(order, &array, &volume, &candidates));
@@ -71,7 +95,8 @@ impl Lifecycle {
             return Ok((array, volume, info, Vec::new()));
         }
         self.adopt(&candidates).await;
-        let begun = self.begin(&array, &volume, &way, &candidates).await;
+        let stays = stays(order, &volume.label());
+        let begun = self.begin(&array, &volume, (&way, stays), &candidates).await;
         if let Err(error) = begun {
             self.let_go(&candidates).await;
             return Err(error);
@@ -80,8 +105,8 @@ impl Lifecycle {
         Ok((array, volume, info, vec![note.to_owned()]))
     }
 
-    /// Whether a volume is as one has to be that is moved.
-    fn check_can_move(&self, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    /// Whether a volume is as one has to be that is moved. `stays`: its bytes stay where they are.
+    fn check_can_move(&self, array: &Rc<Array>, volume: &Rc<Volume>, stays: bool) -> Result<()> {
         let (name, label) = (volume.name(), volume.label());
         if let Some(moving) = array.on_its_way() {
             return Err(wrong(format!(
@@ -89,7 +114,7 @@ impl Lifecycle {
                 moving.name()
             )));
         }
-        if array.known_volumes().len() > 1 {
+        if array.known_volumes().len() > 1 && !stays {
             return Err(wrong(format!(
                 "the array of '{name}' has other volumes ({}), which would have to be moved along; delete them, or create a volume on other drives and copy",
                 array.names()
@@ -110,6 +135,11 @@ impl Lifecycle {
                 "a drive of '{name}' is being replaced; run 'softroc task list' and try again when that is done"
             )));
         }
+        if label.relocated.is_some() {
+            return Err(wrong(format!(
+                "what a drive of '{name}' had lies in the distributed spare; run 'softroc task list' and try again when it is back"
+            )));
+        }
         if label.kept.is_some() || label.data_log.is_some() {
             return Err(wrong(format!(
                 "'{name}' answers writes from its cache, and cannot while it is moved; first run 'softroc volume set {name} --write-mode write-through'"
@@ -126,13 +156,13 @@ impl Lifecycle {
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
-        way: &Way,
+        (way, stays): (&Way, bool),
         candidates: &[Candidate],
     ) -> Result<()> {
         let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
         let next = || {
             // Much may have happened until it is the label's turn.
-            self.check_can_move(array, volume)?;
+            self.check_can_move(array, volume, stays)?;
             let next = self.label_on_its_way(array, volume, way, &drives)?;
             // As it is recorded: with the next generation.
             Label { generation: next.generation + 1, ..next.clone() }.check().map_err(invalid)?;
@@ -150,6 +180,17 @@ impl Lifecycle {
         drives: &[Rc<Drive>],
     ) -> Result<Label> {
         let (mut next, of) = (array.label(), volume.label());
+        let end = of.data_start_bytes + way.geometry.member_size().0;
+        if next_start(&next, &of).is_some_and(|start| start < end) {
+            return Err(wrong(format!(
+                "what was free behind '{}' is not any more; run 'softroc volume list', and try again",
+                of.name
+            )));
+        }
+        // It may have come from a drive that was replaced since.
+        if next.slot().is_none() {
+            next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
+        }
         let since = next.generation + 1;
         let members = u16::try_from(next.member.len()).unwrap_or(u16::MAX);
         for drive in drives {
@@ -193,6 +234,9 @@ impl Lifecycle {
 
     /// How long it takes, at the rate at which the slowest drive can be read now.
     async fn estimate(&self, array: &Array, way: &Way, candidates: &[Candidate]) -> Option<u64> {
+        if way.reshape.is_in_place() {
+            return Some(0);
+        }
         let mut slowest: Option<f64> = None;
         let members = array.places().into_iter().filter_map(|place| place.drive);
         for drive in members.chain(candidates.iter().map(|candidate| candidate.drive.clone())) {
@@ -221,39 +265,27 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
         Some(level) => level.parse().map_err(invalid)?,
         None => of.level,
     };
-    if !FROM.contains(&of.level) || !TO.contains(&level) {
-        let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
-        return Err(invalid(format!(
-            "'{name}' cannot go from {} to {}: volumes of {} can go to {}; create a volume on other drives and copy, or choose one of these with --level",
-            of.level.name(),
-            level.name(),
-            names(&FROM),
-            names(&TO)
-        )));
-    }
     let strip = StripSize::new(ByteCount(order.strip_bytes.unwrap_or(of.strip_bytes))).map_err(invalid)?;
-    let drives = label.member.len() + candidates.len();
-    if level == of.level && strip.bytes().0 == of.strip_bytes && candidates.is_empty() {
-        return Err(invalid(format!(
-            "'{name}' is so already; add drives with --add, or choose another --level or --strip"
-        )));
-    }
+    let stays = stays(order, &of);
+    check_levels(&name, &of, level, stays)?;
     check_drives(&name, &label, &of, candidates)?;
     let sizes = label.member.iter().map(|member| ByteCount(member.size_bytes));
     let end = free_end(sizes.chain(candidates.iter().map(|candidate| candidate.size)), label.tail);
-    let room = ByteCount(end.0.saturating_sub(of.data_start_bytes));
+    let end = next_start(&label, &of).map_or(end.0, |start| end.0.min(start));
+    let room = ByteCount(end.saturating_sub(of.data_start_bytes));
+    let drives = label.member.len() + candidates.len();
     let drives = DriveCount(u16::try_from(drives).unwrap_or(u16::MAX));
-    let mut shape = layout::Shape::new(level, drives);
-    if level == of.level {
-        (shape.parity, shape.mirrors) = (of.parity, of.mirrors);
-        // As many copies as before.
-        let width = volume.geometry.drives().0 / of.spans.max(1);
-        shape.spans = (level == Level::Raid10).then(|| drives.0 / width.max(1));
-    }
+    let shape = if stays { volume.geometry.shape() } else { shape_of(level, drives, volume) };
     shape.check().map_err(invalid)?;
     let geometry = shape.geometry(strip, room).map_err(invalid)?;
     let capacity = order.size_bytes.map_or(geometry.capacity(), ByteCount);
     let least = ByteCount(of.capacity_bytes);
+    if stays && (geometry.capacity() <= least || capacity == least) {
+        return Err(invalid(format!(
+            "'{name}' is so already: its drives have room for {}, and it has {least}; add drives with --add, replace all of them by larger ones with 'softroc drive replace DRIVE --with DRIVE', or choose another --level or --strip",
+            geometry.capacity()
+        )));
+    }
     if capacity < least || capacity > geometry.capacity() || !capacity.is_aligned(ByteCount(of.sector_bytes))
     {
         return Err(invalid(format!(
@@ -271,6 +303,61 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
         invalid(format!("'{name}' cannot be moved so: {why}; add drives with --add, or copy it to a volume on other drives"))
     })?;
     Ok(Way { geometry, capacity, save_at, save, reshape })
+}
+
+/// Whether all that is asked for is more room on the drives that a volume has: its bytes stay where they are.
+fn stays(order: &ReshapeVolume, of: &VolumeLabel) -> bool {
+    let is_level = order.level.as_deref().is_none_or(|level| level.parse() == Ok(of.level));
+    is_level && order.strip_bytes.is_none_or(|strip| strip == of.strip_bytes) && order.add.is_empty()
+}
+
+/// Where the next volume begins on each drive that lies behind another one.
+fn next_start(label: &Label, of: &VolumeLabel) -> Option<u64> {
+    let others = label.volume.iter().filter(|other| other.uuid != of.uuid && !other.is_part());
+    others.map(|other| other.data_start_bytes).filter(|start| *start >= of.data_end_bytes()).min()
+}
+
+/// Whether a volume can go from its level to another one, or become longer.
+fn check_levels(name: &str, of: &VolumeLabel, level: Level, stays: bool) -> Result<()> {
+    let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
+    let is_far = of.mirrors == Some(MirrorArrangement::Far);
+    match stays {
+        true if LONGER.contains(&of.level) && !is_far => Ok(()),
+        false if FROM.contains(&of.level) && TO.contains(&level) => Ok(()),
+        true => Err(invalid(format!(
+            "'{name}' cannot become longer as {}; create a volume on other drives and copy",
+            of.level.name()
+        ))),
+        false => Err(invalid(format!(
+            "'{name}' cannot go from {} to {}: volumes of {} can go to {}; create a volume on other drives and copy, or choose one of these with --level",
+            of.level.name(),
+            level.name(),
+            names(&FROM),
+            names(&TO)
+        ))),
+    }
+}
+
+/// The shape of another layout of a volume. With the level that it has it stays as alike as it can.
+fn shape_of(level: Level, drives: DriveCount, volume: &Volume) -> layout::Shape {
+    let (shape, of) = (layout::Shape::new(level, drives), volume.label());
+    if level != of.level {
+        return shape;
+    }
+    let width = (volume.geometry.drives().0 / of.spans.max(1)).max(1);
+    let with =
+        |spans: u16| layout::Shape { spans: Some(spans), parity: of.parity, mirrors: of.mirrors, ..shape };
+    match level {
+        // As many copies as before.
+        Level::Raid10 => with(drives.0 / width),
+        // As many spans as before, or spans as wide, or as few spans as can be.
+        Level::Raid50 | Level::Raid60 => {
+            let alike = [with(of.spans), with(drives.0 / width)];
+            let fits = alike.into_iter().find(|shape| shape.check().is_ok());
+            fits.unwrap_or(layout::Shape { spans: None, ..with(1) })
+        }
+        _ => layout::Shape { spans: None, ..with(1) },
+    }
 }
 
 /// Whether new drives are as those have to be that a volume is moved to.
@@ -303,7 +390,7 @@ fn save_place(label: &Label, volume: &Volume, geometry: &Geometry) -> Result<(u6
     let taken = label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
     let gap = extents::longest(&extents::gaps(taken.collect(), Tail::JOURNALS.0)).unwrap_or(0..0);
     let row = geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe());
-    let least = Reshape::least_save(&engine::served(&volume.geometry), geometry).0;
+    let least = Reshape::least_save(&engine::served(&volume.geometry), &engine::served(geometry)).0;
     let most = at_a_time(geometry.member_size(), ByteCount(MOST_SAVED)).0.max(least);
     let most = ((gap.end - gap.start) / 2).min(most).max(row);
     let save = geometry.with_member_size(ByteCount(most / row * row)).map_err(invalid)?;

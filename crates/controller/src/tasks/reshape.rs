@@ -92,13 +92,22 @@ impl Tasks {
     async fn move_on(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
         let Some((reshape, moved)) = array.reshape_of(volume) else { return StepEnd::Interrupted };
         let total = reshape.bytes().0;
-        let (mut mover, mut tries) = (Mover::new(reshape, moved), 1);
+        let (mut mover, mut tries, mut may_keep) = (Mover::new(reshape, moved), 1, true);
         let (mut began, mut before, mut asked) = (self.env.now(), moved.to.0, requests(volume));
-        while let Some(step) = mover.step() {
+        loop {
+            if may_keep {
+                mover.keep(array.whole_up_to(volume));
+            }
+            let Some(step) = mover.step() else { break };
             let opened = matches!(step, Step::Open(_));
             if let Err(why) = self.arrays.reshape_step(array, volume, step.clone()).await {
                 let recorded = mover.recorded();
                 match () {
+                    // It was whole when it was looked at last: what is there is moved as anything else is.
+                    () if matches!(step, Step::Keep(_)) && may_keep => {
+                        (mover, may_keep) = (Mover::new(reshape, recorded), false);
+                        continue;
+                    }
                     () if !volume.is_served() || self.attention.is_closing() => return StepEnd::Interrupted,
                     () if !recorded.saved.is_zero() && tries < MOST_TRIES && volume.lost().is_empty() => {
                         (mover, tries) = (Mover::new(reshape, recorded), tries + 1);
@@ -110,10 +119,7 @@ impl Tasks {
             if opened {
                 tries = 1;
                 let (at, took) = (mover.recorded().to.0, self.env.now().since(began));
-                let mut progress = task.progress();
-                (progress.done_bytes, progress.total_bytes) = (at, total);
-                task.advance(self.env.now(), progress);
-                self.list.touch();
+                self.advance_to(task, at, total);
                 if at < total {
                     self.stand_back(task, (began, at - before), requests(volume) != asked).await;
                 }
@@ -137,6 +143,13 @@ impl Tasks {
         self.fill_and_end(task, array, volume).await
     }
 
+    fn advance_to(&self, task: &Task, done_bytes: u64, total_bytes: u64) {
+        let mut progress = task.progress();
+        (progress.done_bytes, progress.total_bytes) = (done_bytes, total_bytes);
+        task.advance(self.env.now(), progress);
+        self.list.touch();
+    }
+
     /// A step has failed, and nobody goes on before the next attempt: hosts do not wait for that.
     async fn leave_window(
         &self,
@@ -147,7 +160,9 @@ impl Tasks {
     ) -> StepEnd {
         let left = match step {
             // The next attempt begins with this step as well.
-            Step::Close(_) | Step::Save(_) | Step::Write { .. } if recorded.saved.is_zero() => {
+            Step::Close(_) | Step::Save(_) | Step::Write { .. } | Step::Keep(_)
+                if recorded.saved.is_zero() =>
+            {
                 self.arrays.reshape_step(array, volume, Step::Open(recorded.to)).await
             }
             // What the drives have of a record that failed, nobody knows: the window is whole by either, and stays as it is.
@@ -193,9 +208,7 @@ impl Tasks {
                 Err(_) if !volume.is_served() || self.attention.is_closing() => return StepEnd::Interrupted,
                 Err(why) => return StepEnd::Failed(why),
             };
-            let mut progress = task.progress();
-            (progress.done_bytes, progress.total_bytes) = (moved + filled, moved + goal);
-            task.advance(self.env.now(), progress);
+            self.advance_to(task, moved + filled, moved + goal);
             if filled >= goal {
                 match self.arrays.end_reshape(array, volume).await {
                     Ok(None) => continue,

@@ -15,7 +15,7 @@
 use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume};
 use env::{Buf, IoError, IoErrorKind, Slice};
-use state::Window;
+use state::{RegionIndex, RegionSet, Window};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -52,6 +52,7 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
         }
         ReshapeOrder::Free { window, is_saved } => free(volume, &moving, &window, is_saved).await,
         ReshapeOrder::Copy(window, way) => copy(volume, &moving, &window, way).await,
+        ReshapeOrder::Keep(window) => keep(volume, &moving, &window).await,
         ReshapeOrder::Widen(stripes) => {
             moving.to.set_live(0..stripes.end);
             Ok(())
@@ -78,6 +79,31 @@ async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: b
     volume.revoke_promises().await?;
     moving.to.set_live(moving.reshape.new_stripes(window.bytes.end()));
     Ok(())
+}
+
+/// The window stays where it is, and is the new layout's from now on.
+async fn keep(volume: &Rc<Volume>, moving: &Moving, window: &Window) -> Result<(), IoError> {
+    if !moving.reshape.is_in_place() || !is_whole(volume, window) {
+        return Err(IoError::new(IoErrorKind::Invalid));
+    }
+    // Hosts were answered for it, and in the end nobody flushes by the old layout any more.
+    volume.make_durable().await?;
+    free(volume, moving, window, true).await
+}
+
+/// Whether a window has all of its redundancy, on all drives, by the old layout: the new one knows of nothing that is wrong there.
+fn is_whole(volume: &Volume, window: &Window) -> bool {
+    let (state, regions) = (volume.recorded_state(), volume.layout());
+    let all = DriveSet::first(volume.geometry().drives());
+    let stripe = |at: ByteOffset| volume.geometry().stripe_of(at).0;
+    let last = ByteOffset(window.bytes.end().0.saturating_sub(1));
+    let first = regions.region_of(stripe(window.bytes.start));
+    let end = regions.region_of(stripe(last)).0 + 1;
+    let own = RegionSet::from_runs([[first.0, end]]);
+    let is_current = (first.0..end).all(|region| state.stale_in(RegionIndex(region)).is_empty());
+    let is_at_home = state.relocated().is_none() && state.punctured_somewhere().is_empty();
+    let is_known = state.unsynced().intersection(&own).is_empty();
+    volume.in_service() == all && is_current && is_at_home && is_known && state.being_replaced().is_empty()
 }
 
 /// Fills stripes of the new layout with zeroes.

@@ -57,9 +57,23 @@ impl Scene {
         self.from.1.max(self.to.1)
     }
 
+    /// The old layout. Where the new one is the same but longer, it has room for two thirds.
+    fn old(&self) -> Geometry {
+        let member = if self.from == self.to { ByteCount(MEMBER.0 / 3 * 2) } else { MEMBER };
+        geometry(self.from, member)
+    }
+
+    /// What is to be done next: what lies where it is to be is kept, a few rows at a time.
+    fn next_step(&self, mover: &mut Mover) -> Option<Step> {
+        if !self.fails && !self.rots {
+            mover.keep(mover.recorded().to + self.reshape().to().stripe_bytes() * 4);
+        }
+        mover.step()
+    }
+
     fn reshape(&self) -> Reshape {
         let served = |layout| engine::served(&geometry(layout, MEMBER));
-        let (from, to) = (served(self.from), served(self.to));
+        let (from, to) = (engine::served(&self.old()), served(self.to));
         let bytes = from.capacity().min(to.capacity());
         Reshape::new(from, to, bytes, SAVED, ByteCount(32 << 10)).expect("it can be moved")
     }
@@ -94,7 +108,7 @@ impl Scene {
         let (reshape, end) = (self.reshape(), moved.to + moved.saved);
         let save = reshape.to().with_member_size(SAVED).expect("there is room to save");
         let parts: [(VolumeId, Geometry, ByteOffset, Range<u64>); 3] = [
-            (VOLUME, geometry(self.from, MEMBER), ByteOffset::ZERO, reshape.old_stripes(end)),
+            (VOLUME, self.old(), ByteOffset::ZERO, reshape.old_stripes(end)),
             (TO, geometry(self.to, MEMBER), ByteOffset::ZERO, reshape.new_stripes(end)),
             (SAVE, save, ByteOffset(MEMBER.0), 0..u64::MAX),
         ];
@@ -187,6 +201,7 @@ async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
             bench.tell(|done| order(free.clone(), done)).await;
             copy(window, if from_save { CopyWay::MoveSaved } else { CopyWay::Move }).await;
         }
+        Step::Keep(window) => bench.tell(|done| order(ReshapeOrder::Keep(window.clone()), done)).await,
         Step::Open(below) => bench.tell(|done| order(ReshapeOrder::Open(below), done)).await,
     }
 }
@@ -311,7 +326,7 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
     let mut mover = Mover::new(scene.reshape(), lives.recorded.get());
     synced(&bench).await;
     // Hosts wait for what is saved until it is moved: before the first time that something is opened, not all can be read.
-    while let Some(step) = mover.step() {
+    while let Some(step) = scene.next_step(&mut mover) {
         let opens = matches!(step, Step::Open(_));
         carry_out(&bench, step, &lives.recorded).await;
         mover.done();
@@ -328,7 +343,7 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
         host(&bench, host_number, 3, oracle, rng, &stop)
     });
     let hosts: Vec<Rc<Cell<bool>>> = hosts.collect();
-    while let Some(step) = mover.step() {
+    while let Some(step) = scene.next_step(&mut mover) {
         carry_out(&bench, step, &lives.recorded).await;
         mover.done();
     }
@@ -461,6 +476,10 @@ const WAYS: [(Layout, Layout); 14] = [
     ((Level::Raid0, 2, 1), (Level::Raid10, 4, 1)),
 ];
 
+/// The same layout on larger drives.
+const IN_PLACE: [Layout; 4] =
+    [(Level::Raid5, 3, 1), (Level::Raid6, 5, 2), (Level::Raid0, 2, 1), (Level::Raid10, 4, 1)];
+
 fn scene((from, to): (Layout, Layout), seed: u64) -> Scene {
     Scene {
         from,
@@ -490,6 +509,22 @@ fn kills_and_power_cuts_on_the_way_lose_nothing() {
     }
 
     assert!(on_the_way > 30, "lives end on the way: {on_the_way}");
+}
+
+/// Where each byte stays in its place nothing is copied; where a drive is missing, or blocks are lost, it is.
+#[test]
+fn a_volume_that_only_becomes_longer_stays_where_it_is() {
+    let (mut on_the_way, ways) = (0, IN_PLACE.map(|layout| (layout, layout)));
+    for seed in 0..40 {
+        let way = ways[seed as usize % ways.len()];
+        on_the_way += move_all(Scene { crashes: true, ..scene(way, 300 + seed + seed / 5) });
+    }
+    assert!(on_the_way > 10, "lives end on the way: {on_the_way}");
+    for (way, seed) in ways.into_iter().filter(|(from, _)| from.0 != Level::Raid0).zip(400..) {
+        assert_eq!(move_all(Scene { is_full: true, ..scene(way, seed) }), 0, "{way:?}");
+        assert_eq!(move_all(Scene { fails: true, ..scene(way, seed) }), 0, "{way:?}");
+        assert_eq!(move_all(Scene { rots: true, ..scene(way, seed) }), 0, "{way:?}");
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Give a volume more drives while hosts use it: it has more room then, and the same level.
+    /// Give a volume more room while hosts use it, and the same level: more drives, or all there is on larger ones.
     Expand(VolumeExpand),
     /// Move a volume to another level or strip size while hosts use it.
     Migrate(VolumeMigrate),
@@ -108,8 +108,8 @@ pub enum VolumeCommand {
 pub struct VolumeExpand {
     /// The name of the volume.
     pub name: String,
-    /// Drives that it is to use as well, behind those that it has.
-    #[arg(long, required = true, num_args = 1.., value_name = "DRIVE")]
+    /// Drives that it is to use as well, behind those that it has [default: none, where the drives that it has have more room].
+    #[arg(long, num_args = 1.., value_name = "DRIVE")]
     pub add: Vec<String>,
     /// How.
     #[command(flatten)]

@@ -135,7 +135,9 @@ impl State {
         let is_saved = !recorded.saved.is_zero();
         let opens = setup.defect == Defect::SavedOpened;
         self.door = match step {
-            Some(Step::Close(_) | Step::Save(_) | Step::Write { .. }) if !is_saved || opens => {
+            Some(Step::Close(_) | Step::Save(_) | Step::Write { .. } | Step::Keep(_))
+                if !is_saved || opens =>
+            {
                 Door::open(block_of(recorded.to))
             }
             Some(Step::Record(moved)) if !is_saved && moved.saved.is_zero() => {
@@ -199,8 +201,18 @@ impl State {
             return Ok(());
         }
         let alive = setup.all() & !self.failed;
+        if self.failed == 0 {
+            self.mover.keep(self.mover.recorded().to + ByteCount(4 * BLOCK));
+        }
         match self.mover.step() {
             None => {}
+            Some(Step::Keep(_)) if self.failed > 0 => {
+                // It is not whole any more.
+                let recorded = self.mover.recorded();
+                self.door = Door::open(block_of(recorded.to));
+                self.mover = Mover::new(setup.reshape(), recorded);
+            }
+            Some(Step::Keep(_)) => self.doing = Doing::Writing(Vec::new(), alive),
             Some(Step::Close(window)) => {
                 let closed = if setup.defect == Defect::NotClosed { (0, 0) } else { blocks_of(&window) };
                 self.door = Door { closed, read: Shut::Nowhere, ..self.door };

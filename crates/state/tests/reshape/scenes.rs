@@ -27,6 +27,12 @@ fn setup(from: Geometry, to: Geometry, blocks: usize, puts: &[(usize, u8)]) -> S
     }
 }
 
+/// A layout on smaller drives.
+fn shorter(level: Level, drives: u16) -> Geometry {
+    let rows = ByteCount(4 * BLOCK);
+    layout(level, drives, 1).with_member_size(rows).expect("a smaller volume")
+}
+
 /// A drive more: the beginning is saved, the rest is not.
 fn a_drive_more() -> Setup {
     setup(layout(Level::Raid5, 3, 1), layout(Level::Raid5, 4, 1), 8, &[(3, 12)])
@@ -61,6 +67,11 @@ fn stories() -> Vec<Setup> {
         Setup { save: 2, ..setup(layout(Raid5, 3, 1), layout(Raid5, 3, 2), 7, &[(5, 12)]) },
         Setup { save: 2, ..setup(layout(Raid5, 3, 2), layout(Raid5, 3, 1), 7, &[(2, 12)]) },
         Setup { save: 2, ..setup(layout(Raid5, 3, 2), layout(Raid5, 4, 1), 7, &[]) },
+        // More rows: what is whole is kept, and the rest is moved in its place.
+        setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 7, &[(1, 12), (6, 13)]),
+        Setup { fails: 1, ..setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 5, &[(3, 12)]) },
+        Setup { crashes: 2, cached: true, ..setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 6, &[(5, 12)]) },
+        Setup { failing_steps: 1, ..setup(shorter(Raid1, 2), layout(Raid1, 2, 1), 4, &[(3, 12)]) },
     ]
 }
 

@@ -45,6 +45,8 @@ fn walk(reshape: &Reshape, save: ByteCount, most: impl Fn(u64) -> ByteCount) -> 
         assert!(below <= begins, "{reshape:?}: {window:?} begins at byte {begins}");
         let record = Moved { to: at, saved: if is_saved { window.bytes.len } else { ByteCount::ZERO } };
         assert!(reshape.allows(record), "{reshape:?}: {record:?}");
+        // What is written is in use, also where nothing of the volume's is in a span's part of the last row.
+        assert_eq!(reshape.new_stripes(window.bytes.end()), 0..window.stripes.end, "{reshape:?} {window:?}");
         at = window.bytes.end();
         windows += 1;
         saved += u64::from(is_saved);

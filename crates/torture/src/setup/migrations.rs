@@ -11,6 +11,9 @@ use world_sim::{DriveOptions, Rng, Unwritten};
 const FROM: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10];
 const TO: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
 
+/// Levels that it can go from and to as well. They have draws of their own: seeds were kept that know nothing of them.
+const LATER: [Level; 3] = [Level::Raid50, Level::Raid60, Level::Raid5ee];
+
 /// How many drives one migration adds at most.
 const MOST_ADDED: u16 = 2;
 
@@ -60,6 +63,7 @@ impl MigrationsSetup {
 /// Has the first volume go to other layouts, in some runs.
 pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> {
     let mut rng = Rng::new(first.seed, "migrations", "");
+    let mut later = Rng::new(first.seed, "migrations", "later levels");
     let drawn = rng.chance(1, 4);
     let is_there = match options.migrations {
         Migrations::Never => false,
@@ -73,12 +77,17 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
     let has_mirrors = options.levels.is_empty() || options.levels.contains(&Level::Raid10);
     let (mut at, mut ways) = (first.geometry, Vec::new());
     for nth in 0..rng.between(1, 2) {
-        let mut all = ways_from(&at);
+        let mut all = ways_from(&at, &TO);
         all.retain(|to| to.level() != Level::Raid10 || has_mirrors);
-        if all.is_empty() {
-            break;
+        let mut others = if options.levels.is_empty() { ways_from(&at, &LATER) } else { Vec::new() };
+        if !FROM.contains(&at.level()) {
+            others.append(&mut all);
         }
-        let way = all[rng.below(all.len() as u64) as usize];
+        let drawn = (!all.is_empty()).then(|| all[rng.below(all.len() as u64) as usize]);
+        let is_later = drawn.is_none() || later.chance(1, 3);
+        let other =
+            (is_later && !others.is_empty()).then(|| others[later.below(others.len() as u64) as usize]);
+        let Some(way) = other.or(drawn) else { break };
         at = way;
         let before = ways.last().map_or(first.geometry, |way: &WaySetup| way.geometry);
         let is_full = rng.chance(1, 2) || nth > 0;
@@ -121,15 +130,19 @@ impl Setup {
 }
 
 /// Every layout that the controller moves a volume to.
-fn ways_from(from: &Geometry) -> Vec<Geometry> {
+fn ways_from(from: &Geometry, to: &[Level]) -> Vec<Geometry> {
     let mut ways = Vec::new();
-    if !FROM.contains(&from.level()) {
+    if !FROM.contains(&from.level()) && !LATER.contains(&from.level()) {
         return ways;
     }
     let strip = from.strip().bytes().0;
-    for (level, more) in TO.into_iter().flat_map(|level| (0..=MOST_ADDED).map(move |more| (level, more))) {
+    for (level, more) in to.iter().copied().flat_map(|level| (0..=MOST_ADDED).map(move |more| (level, more)))
+    {
         for strip in [strip / 2, strip, strip * 2] {
-            let shape = Shape::new(level, DriveCount(from.drives().0 + more));
+            let mut shape = Shape::new(level, DriveCount(from.drives().0 + more));
+            // As the controller: as many spans as before. What else it would take is not drawn.
+            let keeps_spans = level == from.level() && LATER.contains(&level);
+            shape.spans = keeps_spans.then(|| from.spans());
             let Ok(strip) = StripSize::new(ByteCount(strip)) else { continue };
             let Ok(to) = shape.check().and_then(|()| shape.geometry(strip, from.member_size())) else {
                 continue;

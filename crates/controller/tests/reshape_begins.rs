@@ -1,0 +1,106 @@
+//! Volumes that are about to go to another layout: what happens while that begins.
+
+use crate::common::events::{End, end};
+use crate::common::{Bench, MIB};
+use crate::reshape::{STRIP, WAYS, byte, expect_content, flush, order, prepared};
+use controller::{Command, VolumeState};
+use env::{Buf, IoErrorKind};
+use std::cell::Cell;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// How many strips are written while a move begins: each holds what its neighbour held.
+const WRITTEN: u64 = 4;
+
+fn expect_written(bench: &mut Bench, bytes: u64, when: &str) {
+    for strip in 0..bytes / STRIP {
+        let is = byte(strip + u64::from(strip < WRITTEN));
+        let read = bench.try_read("data", strip * STRIP, STRIP).expect("it is served");
+        assert!(read.iter().all(|found| *found == is), "{when}: strip {strip} holds {} ...", read[0]);
+    }
+}
+
+/// A drive goes out for a write that fails, and that is being recorded when a move is ordered: what the move's label says is what is so when its
+/// turn comes, or the drive would be believed again without what it missed. What it missed is missed right after that; the move itself writes it
+/// anew.
+#[test]
+fn a_drive_that_goes_out_while_a_move_begins_stays_out() {
+    let way = WAYS[0];
+    let mut refused = 0;
+    for steps in (0..400).step_by(16) {
+        let mut bench = prepared(way, 1, 4 * MIB);
+        let bytes = bench.show("data").capacity_bytes;
+        let ordered = bench.begin_ask(Command::VolumeReshape(order(way)));
+        for _ in 0..steps {
+            bench.sim.step();
+        }
+        bench.sim.drive("b").unwrap().fail_next(1, Some("write"), IoErrorKind::Gone);
+        let written: Vec<_> = (0..WRITTEN)
+            .map(|strip| bench.begin_write("data", strip * STRIP, byte(strip + 1), STRIP))
+            .collect();
+        let was_refused = bench.sim.run(async move {
+            for one in written {
+                one.await.expect("written without the drive");
+            }
+            ordered.await.is_err()
+        });
+        refused += usize::from(was_refused.unwrap());
+        end(&mut bench, End::Killed);
+        bench.boot(&["a", "b", "c", "d"]);
+        expect_written(&mut bench, bytes, &format!("killed after {steps} events"));
+        for _ in 0..100 {
+            if bench.show("data").reshape.is_none() {
+                break;
+            }
+            bench.wait(1);
+        }
+        flush(&mut bench);
+        end(&mut bench, End::Killed);
+        bench.boot(&["a", "b", "c", "d"]);
+        expect_written(&mut bench, bytes, &format!("{steps} events, in the end"));
+    }
+    assert!(refused > 2 && refused < 24, "the two meet: {refused} of 25 are refused");
+}
+
+/// A host that reads without end. What it was told: how many requests were answered, and which error came first.
+fn reader(bench: &Bench, bytes: u64) -> Rc<Cell<(u64, Option<IoErrorKind>)>> {
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let told = Rc::new(Cell::new((0, None)));
+    let (seen, env) = (told.clone(), volume.shard().env().clone());
+    env.clone().spawn("host", async move {
+        for strip in (0..bytes / STRIP).cycle() {
+            let range = ByteRange::new(ByteOffset(strip * STRIP), ByteCount(512));
+            let (read, _) = volume.read(range, Buf::unpooled(range.len)).await;
+            let (count, error) = seen.get();
+            seen.set((count + 1, error.or(read.err().map(|error| error.kind))));
+            env.sleep(std::time::Duration::from_micros(200)).await;
+        }
+    });
+    told
+}
+
+/// A drive is lost while the beginning of a move is recorded, which is taken back then. The volume was served anew for that, though no shard had heard
+/// of the move: hosts were disconnected, and got errors; torture found it.
+#[test]
+fn a_beginning_that_is_taken_back_is_noticed_by_no_host() {
+    let way = WAYS[0];
+    let mut refused = 0;
+    for steps in (0..600).step_by(20) {
+        let mut bench = prepared(way, 2, MIB);
+        let bytes = bench.show("data").capacity_bytes;
+        let host = reader(&bench, bytes);
+        let ordered = bench.begin_ask(Command::VolumeReshape(order(way)));
+        for _ in 0..steps {
+            bench.sim.step();
+        }
+        bench.sim.drive("d").unwrap().fail_now();
+        refused += usize::from(bench.sim.run(ordered).unwrap().is_err());
+        bench.wait(5);
+        let (requests, error) = host.get();
+        assert!(requests > 1000 && error.is_none(), "{steps} events: {error:?}, {requests} requests");
+        let state = bench.show("data").state;
+        assert!(matches!(state, VolumeState::Optimal | VolumeState::Degraded), "{state}");
+        expect_content(&mut bench, bytes);
+    }
+    assert!(refused > 5 && refused < 30, "the two meet: {refused} of 30 are refused");
+}
