@@ -274,6 +274,43 @@ fn hosts_do_not_notice_that_a_log_device_fails() {
     failing(&LOG[..1], End::PowerCut, 2);
 }
 
+/// A log's only device fails while it comes, at any event: some shards have the journal on it by then, some find out first. Whatever it is, the
+/// label and all shards have the same one afterwards, and it tells all.
+#[test]
+fn a_log_that_fails_while_it_comes_leaves_a_journal_on_the_members() {
+    let prepare = || {
+        let log = Log::default();
+        let mut bench = prepared(15, 2, &[]);
+        drop(begin_work(&mut bench, &log));
+        (bench, log)
+    };
+    let (mut bench, _) = prepare();
+    let first = bench.sim.events();
+    let added = bench.begin_ask(add(&LOG[..1]));
+    bench.sim.finish(&added).expect("it ends").expect("it is added");
+    let last = bench.sim.events();
+    for event in (first..last).step_by(29) {
+        let (mut bench, log) = prepare();
+        let added = bench.begin_ask(add(&LOG[..1]));
+        bench.sim.stop_at_event(Some(event));
+        assert!(bench.sim.finish(&added).is_err(), "it is stopped at event {event}");
+        bench.sim.stop_at_event(None);
+        bench.sim.drive("x").expect("it is there").fail_now();
+        bench.wait(60);
+        bench.write("data", 4096, 7, 8192);
+        bench.wait(60);
+        assert!(is_covered(&mut bench), "failed at event {event}");
+        let members: u64 = written(&bench, &DRIVES).iter().sum();
+        bench.write("data", 4096, OLD, 8192);
+        // Data, redundancy and two records; there may be marks besides.
+        let since = written(&bench, &DRIVES).iter().sum::<u64>() - members;
+        assert!(since >= 16384 + 2 * 20480, "failed at event {event}: {since}");
+        end(&mut bench, End::Killed);
+        bench.boot(&[]);
+        look(&mut bench, &log, End::Killed, false, &format!("failed at event {event}"));
+    }
+}
+
 /// When the last device has failed, the journal is on the members again, and tells all as soon as the drives know what was under way.
 #[test]
 fn without_its_log_a_journal_is_on_the_members() {

@@ -262,3 +262,28 @@ fn a_flush_says_nothing_of_the_records_of_a_journal_that_came_while_it_ran() {
         assert_eq!(read(bench.volume(), 0, 512).await.expect("readable"), [9; 512]);
     });
 }
+
+/// A journal goes to a log device, and shards that have it already find that the device has failed, before this one has it: it would have
+/// kept records in a journal that no label names.
+#[test]
+fn a_journal_that_is_lost_before_it_has_come_does_not_come() {
+    run(1, &DEVICES[..1], |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        let (bench, coming) = (Rc::new(bench), Uuid([7; 16]));
+        let place = on_devices(&bench.env, coming, &DEVICES[1..]).await;
+        drives[0].stall_next(1, Duration::from_millis(200));
+        let asking = bench.clone();
+        let given = bench.env.spawn("a journal comes", async move {
+            asking.ask(|done| ShardMessage::SetJournal(common::VOLUME, Some(place.clone()), done)).await
+        });
+        bench.wait(Duration::from_millis(50)).await;
+        assert!(!given.is_finished());
+        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, coming, Some(on_members(AFTER)), done);
+        bench.tell(lose).await;
+        assert_eq!(given.try_take(), Some(Ok(())));
+        write(bench.volume(), 0, &[7; 512]).await.expect("written");
+        assert_eq!(on_device(&drives[5], coming), []);
+        let records = drives[..4].iter().map(|member| on_member(member, AFTER).len());
+        assert_eq!(records.sum::<usize>(), 2);
+    });
+}

@@ -51,4 +51,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
 pub use server::{Place, Server, ServerOptions};
 pub use session::{Refused, Session, SessionOptions};
-pub use shard::{Known, PortMessage, port_mailbox, serve_shard};
+pub use shard::{Known, MOST_CONNECTIONS, PortMessage, port_mailbox, serve_shard};

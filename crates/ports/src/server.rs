@@ -22,7 +22,7 @@ const REFUSALS: u32 = 16;
 /// What a server listens for and how much it takes on.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
-    /// Connections open at a time, on all addresses and shards together.
+    /// Connections open at a time, on all addresses and shards together: at most [`MOST_CONNECTIONS`](crate::MOST_CONNECTIONS).
     pub max_connections: u32,
     /// Of these, clients that have not yet said what they want: for one more, the oldest of them is cut off.
     pub max_greetings: u32,

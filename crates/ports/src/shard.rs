@@ -16,8 +16,12 @@ use std::task::Poll;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Messages to a shard's port that may wait at a time: connections that were accepted and not yet taken on.
-const MAILBOX_ROOM: usize = 1024;
+/// Connections that a server may take, at most.
+pub const MOST_CONNECTIONS: u32 = 4096;
+
+/// Messages to a shard's port that may wait at a time: each connection may be there once to be taken on and once to be cut off, and what ends
+/// all of them must have room behind that.
+const MAILBOX_ROOM: usize = 2 * MOST_CONNECTIONS as usize + 64;
 
 /// How often sessions are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -104,7 +104,7 @@ fn serve_the_machine_itself() {
     }
 }
 
-/// Files that are open besides hosts' connections: drives (each shard has them), rings, listeners, the control socket's connections.
+/// Files that are open besides hosts' connections: drives, rings, listeners, virtual machines, the connections of the other ports.
 const OTHER_FILES: u64 = 3072;
 
 /// Has as many files as hosts may need: shells give a process 1,024, and allow it more if it asks.

@@ -270,14 +270,23 @@ impl Arrays {
     }
 
     /// A volume has no data log any more by its label: its shards destage what is dirty, and promise by the drives. Sent in this very
-    /// poll: what is sent next comes after it.
+    /// poll: what is sent next comes after it. Flushes were answered by its records: the drives are flushed for them, until that is done.
     pub(super) fn data_log_is_lost(self: &Rc<Self>, volume: &Rc<Volume>, id: VolumeId) {
         volume.has_data_log.set(false);
         let told = self.send_shards(|done| ShardMessage::SetDataLog(id, DataLogTerms::None, done));
-        let volume = volume.clone();
+        let (this, volume) = (self.clone(), volume.clone());
         self.env.spawn("a data log is lost", async move {
             if let Err(why) = answers(told).await {
                 tracing::warn!("'{}' was not told that its data log is lost: {why}", volume.name());
+            }
+            while volume.id() == Some(id) {
+                let drained = this.tell_shards(|done| ShardMessage::Drain(id, done)).await;
+                let Err(why) = drained else { return };
+                tracing::warn!(
+                    "what the lost log of '{}' had is not on its drives yet: {why}",
+                    volume.name()
+                );
+                this.env.sleep(AGAIN).await;
             }
         });
     }

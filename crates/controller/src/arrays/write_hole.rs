@@ -115,6 +115,11 @@ impl Arrays {
         volume.set_log_devices(devices);
         let place = volume.journal_place_as(id, self.shards.len(), array.label().tail);
         self.give_journal(volume, place).await?;
+        if volume.label().journal.and_then(|journal| journal.id) != Some(id) {
+            // Its log devices failed before all shards had it: the label names another one, which some shards have by now.
+            self.silence_journal(array, volume).await?;
+            return Box::pin(self.begin_journal(array, volume)).await;
+        }
         volume.journal_id.set(Some(id));
         self.cover_now(array, volume).await;
         Ok(())

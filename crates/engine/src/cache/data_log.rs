@@ -287,8 +287,8 @@ impl Cache {
     pub(crate) async fn secure(self: &Rc<Self>, drives_are_flushed: bool) -> Result<(), IoError> {
         if let Some(log) = self.promises.log() {
             match self.secure_by(&log).await {
-                // What it had lies in the cache still.
-                Err(_) if log.is_closed.get() => self.drain_and_flush().await?,
+                // What it had lies in the cache still, and no record of it counts: those neither that were written meanwhile.
+                _ if log.is_closed.get() => self.drain_and_flush().await?,
                 done => return done,
             }
             return self.fenced().await;
@@ -341,12 +341,12 @@ impl Cache {
         if let Some(log) = self.promises.log() {
             self.promises.wanted.borrow_mut().insert(stripe);
             let logged = match self.log_wanted(&log).await {
-                Ok(()) if write.is_logged.get() => return Ok(()),
+                Ok(()) if write.is_logged.get() && !log.is_closed.get() => return Ok(()),
                 // It was destaged meanwhile, or lies under newer data.
-                Ok(()) => self.secure_what_is_written(&log).await,
+                Ok(()) if !log.is_closed.get() => self.secure_what_is_written(&log).await,
                 failed => failed,
             };
-            if logged.is_ok() {
+            if logged.is_ok() && !log.is_closed.get() {
                 return logged;
             }
         }

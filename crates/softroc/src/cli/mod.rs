@@ -199,8 +199,9 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
-    /// How many connections of hosts the NBD port takes at a time. Each is an open file and 64 KiB of memory.
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    /// How many connections of hosts the NBD port takes at a time. Each is an open file and 80 KiB of memory beside --memory,
+    /// with TLS about 200.
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=i64::from(ports::MOST_CONNECTIONS)))]
     pub nbd_connections: u32,
 
     /// Who may use them over NBD.

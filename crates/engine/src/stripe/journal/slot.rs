@@ -8,7 +8,7 @@
 //!   its redundancy stands on what the other drives hold.
 //! - When a journal goes, no record of it counts, and the drives know. Nothing is written to its place any more.
 //! - When the devices that it lies on have failed, it is another one at once, for writes under way too: what they wait for is
-//!   written there. Until all of them are done and the drives are flushed, that one does not tell all.
+//!   written there. So it is with one that is still to come. Until all of them are done and the drives are flushed, that one does not tell all.
 //! - What the label says is the controller's business: a journal tells all only while every shard has it.
 
 use super::{Journal, JournalPlace};
@@ -24,6 +24,8 @@ use std::rc::Rc;
 /// See the top.
 pub(crate) struct JournalSlot {
     now: RefCell<Option<Rc<Journal>>>,
+    /// The one that it will be when nothing of that counts any more. Its devices may fail before it has come.
+    coming: RefCell<Option<Rc<Journal>>>,
     /// How many writes go by the journal as it is.
     writes: Cell<usize>,
     is_changing: Cell<bool>,
@@ -42,6 +44,7 @@ impl JournalSlot {
     ) -> env::Result<JournalSlot> {
         Ok(JournalSlot {
             now: RefCell::new(Journal::new(env, place, spec, shard, shards)?),
+            coming: RefCell::default(),
             writes: Cell::new(0),
             is_changing: Cell::new(false),
             changed: Signal::default(),
@@ -87,20 +90,28 @@ impl Stripes {
     pub(crate) async fn change_journal(self: &Rc<Self>, place: Option<&JournalPlace>) -> Result<(), String> {
         // What cannot be had is found out before anything is given up.
         let next = self.new_journal(place)?;
-        self.with_no_writes(self.exchange_journal(next)).await.map_err(|error| error.to_string())
+        let before = self.journal.coming.replace(next);
+        assert!(before.is_none(), "the journal is changed once at a time");
+        let exchanged = self.with_no_writes(self.exchange_journal()).await.map_err(|error| error.to_string());
+        drop(self.journal.coming.take());
+        exchanged
     }
 
-    /// The devices that the journal of that identity lies on have failed: if it is this one, it is that one from now on, or none.
-    /// Whether it was.
+    /// The devices that the journal of that identity lies on have failed: if it is this one, or the one that is coming, it is that one from
+    /// now on, or none. Whether it was.
     ///
     /// # Errors
     /// When this shard cannot have it there.
     pub(crate) fn lose_journal(&self, lost: Uuid, place: Option<&JournalPlace>) -> Result<bool, String> {
-        if self.journal.now().is_none_or(|journal| journal.id != LogId(lost.0)) {
+        let is_lost = |journal: &RefCell<Option<Rc<Journal>>>| {
+            journal.borrow().as_ref().is_some_and(|journal| journal.id == LogId(lost.0))
+        };
+        let mut both = [&self.journal.now, &self.journal.coming].into_iter();
+        let Some(place_of) = both.find(|journal| is_lost(journal)) else {
             return Ok(false); // It was changed meanwhile.
-        }
+        };
         let next = self.new_journal(place)?;
-        if let Some(lost) = self.journal.now.replace(next) {
+        if let Some(lost) = place_of.replace(next) {
             lost.is_closed.set(true);
             lost.changed.notify(self.shard.env());
         }
@@ -138,7 +149,7 @@ impl Stripes {
         done
     }
 
-    async fn exchange_journal(self: &Rc<Self>, next: Option<Rc<Journal>>) -> Result<(), IoError> {
+    async fn exchange_journal(self: &Rc<Self>) -> Result<(), IoError> {
         let (slot, shard) = (&self.journal, &self.shard);
         loop {
             slot.changed.wait_until(shard.env(), || slot.writes.get() == 0).await;
@@ -159,7 +170,7 @@ impl Stripes {
             let is_lost = before.as_ref().is_some_and(|journal| journal.is_closed.get());
             if slot.writes.get() == 0 && !is_lost {
                 before.iter().for_each(|journal| journal.is_closed.set(true));
-                slot.now.replace(next);
+                slot.now.replace(slot.coming.take());
                 break;
             }
         }

@@ -262,7 +262,13 @@ impl Stripes {
     /// All drives were flushed since that was settled.
     pub(crate) fn note_flushed(&self, settled: Settled) {
         if let Some((journal, before)) = settled.records_before {
-            journal.ring.borrow_mut().retire(before);
+            let mut ring = journal.ring.borrow_mut();
+            assert!(
+                before <= ring.settled(),
+                "records before {before} are retired, and {} is not settled",
+                ring.settled()
+            );
+            ring.retire(before);
         }
         self.journal.whole_stripes.flushed(settled.whole_stripes);
     }
