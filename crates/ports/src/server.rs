@@ -37,13 +37,13 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Takes so many connections, on addresses of this machine. A quarter of them may be about to say what they want, or 32: machines that
+    /// Takes so many connections, on addresses of this machine. An eighth of them may be about to say what they want, or 32: machines that
     /// start together do not cut one another off.
     #[must_use]
     pub fn taking(connections: u32) -> ServerOptions {
         ServerOptions {
             max_connections: connections,
-            max_greetings: (connections / 4).max(32),
+            max_greetings: (connections / 8).max(32),
             allow_remote: false,
         }
     }
