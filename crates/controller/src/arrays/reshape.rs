@@ -65,6 +65,19 @@ impl Array {
         self.volumes().into_iter().find(|volume| volume.is_on_its_way())
     }
 
+    /// Looks that no volume of it is on its way to another layout.
+    ///
+    /// # Errors
+    /// Which one is.
+    pub(crate) fn check_stands(&self) -> Result<()> {
+        let Some(volume) = self.on_its_way() else { return Ok(()) };
+        let sentence = format!(
+            "'{}' is on its way to another layout: this can be done when it is there; run 'softroc task list' for its progress",
+            volume.name()
+        );
+        Err(Error::new(ErrorKind::WrongState, sentence))
+    }
+
     /// The volume that a label speaks of, if there is one: a volume that has come to another layout is what was its part until then.
     pub(super) fn meant_by(&self, of: &VolumeLabel) -> Option<Rc<Volume>> {
         let volumes = self.volumes();
@@ -203,7 +216,7 @@ fn taken_back(next: &mut Label, volume: Uuid) {
 }
 
 /// Regions mean nothing any more.
-pub(super) fn forget_regions(next: &mut Label, gone: &RegionSet) {
+pub(crate) fn forget_regions(next: &mut Label, gone: &RegionSet) {
     for member in &mut next.member {
         member.stale = runs(&set_of(&member.stale).minus(gone));
         if let Some(replacement) = &mut member.replacement {
