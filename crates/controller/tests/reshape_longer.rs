@@ -179,6 +179,9 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
         }
         bench.settle("data");
     }
+    // Where nobody ever wrote the new drives hold nothing yet: that is copied.
+    let dry = reshape(&mut bench, ReshapeVolume { dry_run: true, ..order() });
+    assert!(dry.estimated_s.is_some_and(|seconds| seconds > 0), "{dry:?}");
     let told = reshape(&mut bench, order());
     assert_eq!(told.to.capacity_bytes, bytes / 192 * 256);
     arrive(&mut bench);
