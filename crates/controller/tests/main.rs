@@ -27,6 +27,7 @@ mod presets;
 mod read_mode;
 mod reshape;
 mod reshape_begins;
+mod reshape_beside;
 mod reshape_ends;
 mod reshape_levels;
 mod reshape_longer;

@@ -3,18 +3,18 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, arrive, byte, expect_content, expect_redundancy, flush, reshape, task};
-use controller::{Command, ErrorKind, ReshapeInfo, ReshapeVolume, TaskState, VolumeState};
+use controller::{Command, CreateVolume, ErrorKind, ReshapeInfo, ReshapeVolume, TaskState, VolumeState};
 use std::cell::Cell;
 
 /// Labels, maps and journals.
 const TAIL: u64 = 32 * MIB;
 
-fn order() -> ReshapeVolume {
+pub fn order() -> ReshapeVolume {
     ReshapeVolume { volume: "data".into(), ..ReshapeVolume::default() }
 }
 
 /// A volume that uses so much of each of its drives, and could use twice as much and a strip more. Its strips tell where they belong.
-fn shorter(level: &str, drives: &[&str], shards: usize, used: u64) -> (Bench, u64) {
+pub fn shorter(level: &str, drives: &[&str], shards: usize, used: u64) -> (Bench, u64) {
     let mut bench = Bench::in_order(9, shards, 0);
     bench.add_drives(drives, TAIL + 2 * used + STRIP);
     bench.boot(drives);
@@ -31,6 +31,14 @@ fn shorter(level: &str, drives: &[&str], shards: usize, used: u64) -> (Bench, u6
     flush(&mut bench);
     bench.settle("data");
     (bench, bytes)
+}
+
+/// A volume of that size on the drives of another one.
+pub fn beside(other: &'static str, size: u64) -> impl FnOnce(&mut CreateVolume) {
+    move |create| {
+        (create.array, create.drives) = (Some(other.into()), Vec::new());
+        create.size_bytes = Some(size);
+    }
 }
 
 fn written(bench: &Bench, drives: &[&str]) -> u64 {
@@ -108,15 +116,8 @@ fn a_volume_grows_to_a_size_and_then_to_all_there_is() {
 fn volumes_beside_each_other_grow_into_what_is_free_behind_them() {
     let drives = ["a", "b", "c"];
     let (mut bench, bytes) = shorter("raid5", &drives, 2, 24 * MIB);
-    let beside = |name: &'static str| {
-        move |create: &mut controller::CreateVolume| {
-            create.name = name.into();
-            (create.array, create.drives) = (Some("data".into()), Vec::new());
-            create.size_bytes = Some(8 * MIB);
-        }
-    };
     for name in ["more", "last"] {
-        bench.create_with(name, "raid5", &[], beside(name)).expect("there is room");
+        bench.create_with(name, "raid5", &[], beside("data", 8 * MIB)).expect("there is room");
         bench.write(name, 0, 9, 8 * MIB);
         bench.settle(name);
     }
@@ -178,6 +179,9 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
         }
         bench.settle("data");
     }
+    // Where nobody ever wrote the new drives hold nothing yet: that is copied.
+    let dry = reshape(&mut bench, ReshapeVolume { dry_run: true, ..order() });
+    assert!(dry.estimated_s.is_some_and(|seconds| seconds > 0), "{dry:?}");
     let told = reshape(&mut bench, order());
     assert_eq!(told.to.capacity_bytes, bytes / 192 * 256);
     arrive(&mut bench);

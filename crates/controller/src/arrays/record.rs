@@ -70,7 +70,10 @@ impl Arrays {
                 return false;
             }
             let errors = match next.generation - next.confirmed {
-                0..=MAX_LEAD => self.write_labels(array, &next).await,
+                0..=MAX_LEAD => match check_readable(&next) {
+                    Ok(()) => self.write_labels(array, &next).await,
+                    Err(why) => Err(why),
+                },
                 _ => Err("too many attempts to record something have failed; stop the controller, free space and start it again".to_owned()),
             };
             let why = match errors {
@@ -441,4 +444,11 @@ fn site_of(drive: &Drive, label: &Label) -> Option<ondisk::ddf::Site> {
     let access = drive.access()?;
     access.set_place(label.tail);
     access.site()
+}
+
+/// A label that says what cannot be would be understood by nobody who reads it, on all drives at once: it is not written.
+fn check_readable(next: &Label) -> std::result::Result<(), String> {
+    // Each drive reads it as its own.
+    let drive = next.member.first().map_or(next.drive, |member| member.uuid);
+    Label { drive, ..next.clone() }.check().map_err(|error| error.to_string())
 }

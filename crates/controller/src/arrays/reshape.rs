@@ -65,6 +65,19 @@ impl Array {
         self.volumes().into_iter().find(|volume| volume.is_on_its_way())
     }
 
+    /// Looks that no volume of it is on its way to another layout.
+    ///
+    /// # Errors
+    /// Which one is.
+    pub(crate) fn check_stands(&self) -> Result<()> {
+        let Some(volume) = self.on_its_way() else { return Ok(()) };
+        let sentence = format!(
+            "'{}' is on its way to another layout: this can be done when it is there; run 'softroc task list' for its progress",
+            volume.name()
+        );
+        Err(Error::new(ErrorKind::WrongState, sentence))
+    }
+
     /// The volume that a label speaks of, if there is one: a volume that has come to another layout is what was its part until then.
     pub(super) fn meant_by(&self, of: &VolumeLabel) -> Option<Rc<Volume>> {
         let volumes = self.volumes();
@@ -128,19 +141,34 @@ impl Array {
     pub(crate) fn whole_up_to(&self, volume: &Volume) -> ByteOffset {
         let label = volume.label();
         let at = label.reshape.as_ref().map_or(0, |at| at.moved_bytes);
-        let members = self.label().member;
+        let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
+        let doubtful = self.doubtful(volume);
+        let ahead = doubtful.iter().map(|region| regions.stripes_of(region));
+        let first = ahead.filter(|stripes| stripes.end * stripe > at).map(|stripes| stripes.start * stripe);
+        ByteOffset(first.min().unwrap_or(label.capacity_bytes).max(at))
+    }
+
+    /// How much of a volume would be copied though each byte stays in its place.
+    pub(crate) fn doubtful_bytes(&self, volume: &Volume) -> ByteCount {
+        let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
+        let stripes = |region| regions.stripes_of(region).count() as u64;
+        let bytes = self.doubtful(volume).iter().map(|region| stripes(region) * stripe).sum::<u64>();
+        ByteCount(bytes.min(volume.label().capacity_bytes))
+    }
+
+    /// Regions of a volume that are not known to be whole: redundancy is in doubt, or a drive lacks what it should have. All of them while a drive is
+    /// missing, or blocks are lost.
+    fn doubtful(&self, volume: &Volume) -> RegionSet {
+        let (label, members) = (volume.label(), self.label().member);
         let is_missing = !self.out().is_empty() || members.iter().any(|member| member.replacement.is_some());
         if is_missing || label.relocated.is_some() || !label.punctured.is_empty() {
-            return ByteOffset(at);
+            return RegionSet::first(engine::Regions::of(&volume.geometry).count);
         }
         let mut doubtful = volume.own_regions(&self.unsynced_regions());
         for member in &members {
             doubtful.insert_all(&volume.own_regions(&set_of(&member.stale)));
         }
-        let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
-        let ahead = doubtful.iter().map(|region| regions.stripes_of(region));
-        let first = ahead.filter(|stripes| stripes.end * stripe > at).map(|stripes| stripes.start * stripe);
-        ByteOffset(first.min().unwrap_or(label.capacity_bytes).max(at))
+        doubtful
     }
 
     /// Whether redundancy may not agree in any volume that stands and falls with one.
@@ -203,7 +231,7 @@ fn taken_back(next: &mut Label, volume: Uuid) {
 }
 
 /// Regions mean nothing any more.
-pub(super) fn forget_regions(next: &mut Label, gone: &RegionSet) {
+pub(crate) fn forget_regions(next: &mut Label, gone: &RegionSet) {
     for member in &mut next.member {
         member.stale = runs(&set_of(&member.stale).minus(gone));
         if let Some(replacement) = &mut member.replacement {

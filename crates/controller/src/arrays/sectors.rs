@@ -109,8 +109,9 @@ pub(crate) fn check_format(name: &str, format: SectorFormat, capacity: ByteCount
         return Ok(());
     }
     let sentence = format!(
-        "'{name}' has {} bytes, which is no whole number of sectors of 4 KiB; use '--sector 512e', or a size that is one",
-        capacity.0
+        "'{name}' would have {} bytes, which is no whole number of sectors of 4 KiB; use '--sector 512e' ('softroc volume set {name} --sector 512e' if it is there already), or a --size of {} bytes",
+        capacity.0,
+        capacity.align_up(SectorSize::B4096.bytes()).0
     );
     Err(Error::new(ErrorKind::Invalid, sentence))
 }

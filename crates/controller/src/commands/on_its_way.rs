@@ -2,7 +2,7 @@
 
 use super::Commands;
 use crate::arrays::volume::Volume;
-use crate::interface::{Command, Error, ErrorKind, Result};
+use crate::interface::{Command, Result};
 
 impl Commands {
     /// What becomes of the disk that a volume is.
@@ -19,9 +19,6 @@ impl Commands {
         let array = match command {
             Command::VolumeSet { volume, .. } => self.arrays.find_array(volume).ok(),
             Command::VolumePolicy(set) => self.arrays.find_array(&set.volume).ok(),
-            Command::VolumeCreate(create) => {
-                create.array.as_ref().and_then(|array| self.arrays.find_array(array).ok())
-            }
             Command::DriveReplace { drive, .. } | Command::DriveOnline { drive } => {
                 let drive = self.arrays.find_drive(drive).ok();
                 drive.and_then(|drive| self.arrays.place_of(&drive)).map(|(array, _)| array)
@@ -31,13 +28,6 @@ impl Commands {
             }
             _ => None,
         };
-        let Some(volume) = array.and_then(|array| array.on_its_way()) else { return Ok(()) };
-        Err(Error::new(
-            ErrorKind::WrongState,
-            format!(
-                "'{}' is on its way to another layout: this can be done when it is there; run 'softroc task list' for its progress",
-                volume.name()
-            ),
-        ))
+        array.map_or(Ok(()), |array| array.check_stands())
     }
 }

@@ -8,16 +8,18 @@
 //!
 //! Of one of several: the shards let go of it; then the next label, which does not name it. Killed in the middle: one
 //! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of regions that
-//! no volume has mean nothing.
+//! no volume has mean nothing. The parts of one that is on its way to another layout go with it.
 
-use crate::arrays::array::{Array, runs, set_of};
+use crate::arrays::array::Array;
 use crate::arrays::draining;
+use crate::arrays::reshape::forget_regions;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::Lifecycle;
+use engine::RegionSet;
 use ondisk::{MemberState, Phase};
 use std::rc::Rc;
 
@@ -124,23 +126,22 @@ impl Lifecycle {
     pub(super) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         self.arrays.check_can_record(array, &volume.name())?;
         let _starting = array.starting_turn().await;
+        // It may have begun to move, or come to another layout, while this waited for its turn.
+        let gone = || Error::new(ErrorKind::NotFound, format!("'{}' is not there any more", volume.name()));
+        let volume = &array.volume(volume.uuid()).ok_or_else(gone)?;
+        let all = array.with_parts(volume);
         let was_served = volume.is_served();
         self.arrays.withdraw(array, volume).await;
         let recorded = {
             let _turn = array.metadata_turn().await;
-            let own = volume.all_regions();
+            let mut own = RegionSet::EMPTY;
+            all.iter().for_each(|one| own.insert_all(&one.all_regions()));
             let mut next = array.label();
-            next.volume.retain(|other| other.uuid != volume.uuid());
-            for member in &mut next.member {
-                member.stale = runs(&set_of(&member.stale).minus(&own));
-                if let Some(replacement) = &mut member.replacement {
-                    replacement.stale = runs(&set_of(&replacement.stale).minus(&own));
-                }
-            }
+            next.volume.retain(|other| all.iter().all(|one| one.uuid() != other.uuid));
+            forget_regions(&mut next, &own);
             let recorded = self.arrays.commit(array, next, Vec::new()).await;
             if recorded && array.is_running() {
-                array.trust(volume.regions());
-                array.drop_regions(volume.regions());
+                array.forget_regions(all.iter().map(|one| one.regions()).collect());
                 if let Err(error) = self.arrays.write_map(array).await {
                     tracing::warn!("marks of a deleted volume could not be cleared: {error}");
                 }
@@ -148,8 +149,10 @@ impl Lifecycle {
             recorded
         };
         if recorded {
-            self.arrays.forget_cached(volume).await;
-            self.arrays.free_on_log(volume.uuid()).await;
+            for one in &all {
+                self.arrays.forget_cached(one).await;
+                self.arrays.free_on_log(one.uuid()).await;
+            }
             // Who finds none of the drives goes by what is remembered, and it must not be there again.
             self.inventory.remember_arrays(vec![array.label()]).await;
             return Ok(());

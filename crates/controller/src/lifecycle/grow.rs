@@ -7,6 +7,7 @@ use crate::arrays::array::Array;
 use crate::arrays::extents;
 use crate::arrays::journal;
 use crate::arrays::reshape::{at_a_time, reshape_between};
+use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, LayoutInfo, ReshapeInfo, ReshapeVolume, Result};
 use crate::inventory::Drive;
@@ -90,7 +91,7 @@ impl Lifecycle {
         };
         let mut info = info_of(&volume, &way);
         if order.dry_run {
-            info.estimated_s = self.estimate(&array, &way, &candidates).await;
+            info.estimated_s = self.estimate((&array, &volume), &way, &candidates).await;
             self.let_go(&candidates).await;
             return Ok((array, volume, info, Vec::new()));
         }
@@ -222,7 +223,13 @@ impl Lifecycle {
             ..part("new", &way.geometry, false, &next)?
         };
         let asked = of.level.has_parity().then_some(of.write_hole).filter(|_| to.level.has_parity());
-        let to = journal::with_write_hole(to, asked, Some(&next)).map_err(invalid)?;
+        // It has no other reason to refuse.
+        let to = journal::with_write_hole(to, asked, Some(&next)).map_err(|_| {
+            invalid(format!(
+                "'{0}' has a journal by each layout on its way, and there is no room for a second one; first run 'softroc volume set {0} --write-hole resync'",
+                of.name
+            ))
+        })?;
         let reshape =
             ReshapeLabel { to: to.uuid, save: save.uuid, begun: false, moved_bytes: 0, saved_bytes: 0 };
         next.volume.push(to);
@@ -233,8 +240,17 @@ impl Lifecycle {
     }
 
     /// How long it takes, at the rate at which the slowest drive can be read now.
-    async fn estimate(&self, array: &Array, way: &Way, candidates: &[Candidate]) -> Option<u64> {
-        if way.reshape.is_in_place() {
+    async fn estimate(
+        &self,
+        (array, volume): (&Array, &Volume),
+        way: &Way,
+        candidates: &[Candidate],
+    ) -> Option<u64> {
+        let copied = match way.reshape.is_in_place() {
+            true => array.doubtful_bytes(volume),
+            false => way.reshape.bytes(),
+        };
+        if copied.is_zero() {
             return Some(0);
         }
         let mut slowest: Option<f64> = None;
@@ -250,10 +266,11 @@ impl Lifecycle {
         }
         let part = |geometry: &Geometry| {
             let data = geometry.capacity().0 as f64 / geometry.member_size().0 as f64;
-            way.reshape.bytes().0 as f64 / data
+            copied.0 as f64 / data
         };
-        // Each drive is read by the old layout, and written by the new one.
-        let bytes = part(way.reshape.from()) + part(way.reshape.to());
+        // Each drive is read by the old layout, and written by the new one. In its own place all of it is saved before, and read from there.
+        let again = if way.reshape.is_in_place() { 3.0 } else { 1.0 };
+        let bytes = part(way.reshape.from()) + again * part(way.reshape.to());
         slowest.map(|rate| (bytes / rate).ceil() as u64)
     }
 }
@@ -277,26 +294,34 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
     let drives = DriveCount(u16::try_from(drives).unwrap_or(u16::MAX));
     let shape = if stays { volume.geometry.shape() } else { shape_of(level, drives, volume) };
     shape.check().map_err(invalid)?;
-    let geometry = shape.geometry(strip, room).map_err(invalid)?;
-    let capacity = order.size_bytes.map_or(geometry.capacity(), ByteCount);
+    let whole = shape.geometry(strip, room).map_err(invalid)?;
+    let capacity = order.size_bytes.map_or(whole.capacity(), ByteCount);
     let least = ByteCount(of.capacity_bytes);
-    if stays && (geometry.capacity() <= least || capacity == least) {
+    if stays && (whole.capacity() <= least || capacity == least) {
         return Err(invalid(format!(
             "'{name}' is so already: its drives have room for {}, and it has {least}; add drives with --add, replace all of them by larger ones with 'softroc drive replace DRIVE --with DRIVE', or choose another --level or --strip",
-            geometry.capacity()
+            whole.capacity()
         )));
     }
-    if capacity < least || capacity > geometry.capacity() || !capacity.is_aligned(ByteCount(of.sector_bytes))
-    {
+    if capacity < least || capacity > whole.capacity() || !capacity.is_aligned(ByteCount(of.sector_bytes)) {
         return Err(invalid(format!(
             "{} on {} drives has {}, and '{name}' has {least} that stay in use; add drives with --add, or choose a --size from {} to {} bytes",
             level.title(),
             drives.0,
-            geometry.capacity(),
+            whole.capacity(),
             least.0,
-            geometry.capacity().0
+            whole.capacity().0
         )));
     }
+    sectors::check_format(&name, of.sector_format, capacity)?;
+    // What is free behind a size that was asked for stays free.
+    let geometry = match order.size_bytes {
+        Some(_) => {
+            let member = whole.member_size_for(capacity).max(ByteCount(of.member_bytes));
+            whole.with_member_size(member).map_err(invalid)?
+        }
+        None => whole,
+    };
     let (save_at, save) = save_place(&label, volume, &geometry)?;
     let reshape = reshape_between(volume, &geometry, save.member_size());
     let reshape = reshape.map_err(|why| {
@@ -396,8 +421,12 @@ fn save_place(label: &Label, volume: &Volume, geometry: &Geometry) -> Result<(u6
     let save = geometry.with_member_size(ByteCount(most / row * row)).map_err(invalid)?;
     let save_at = gap.start.next_multiple_of(BLOCK.0);
     if save_at + save.member_size().0 > gap.end {
+        let journal = label.volume.iter().find(|of| of.journal.is_some());
+        let give_up = journal
+            .map(|of| format!("first run 'softroc volume set {} --write-hole resync', or ", of.name))
+            .unwrap_or_default();
         return Err(invalid(format!(
-            "there is no room to save a row of {} of each drive; choose a smaller --strip",
+            "there is no room beside the journals to save a row of {} of each drive; {give_up}choose a smaller --strip",
             ByteCount(row)
         )));
     }

@@ -59,11 +59,14 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
         }
         ReshapeOrder::Fill(stripes) => fill(volume, &moving, stripes).await,
         ReshapeOrder::Open(below) => {
-            volume.confine_to(moving.reshape.old_stripes(below)).await;
+            give_back(volume, &moving, below).await;
             moving.open(env, below).await;
             Ok(())
         }
         ReshapeOrder::Leave { is_saved } => {
+            if !is_saved {
+                give_back(volume, &moving, moving.below()).await;
+            }
             moving.leave(env, is_saved);
             Ok(())
         }
@@ -74,6 +77,11 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
 async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: bool) -> Result<(), IoError> {
     let needed = if is_saved { window.bytes.end() } else { window.bytes.start };
     volume.confine_to(moving.reshape.old_stripes(needed)).await;
+    hand_over(volume, moving, window).await
+}
+
+/// No record is about a window's old stripes any more, and its new ones are in use.
+async fn hand_over(volume: &Rc<Volume>, moving: &Moving, window: &Window) -> Result<(), IoError> {
     // A replay would write them again, from wherever the records are; and what hosts flushed is on the drives, by the layout that is left.
     volume.revoke_records().await?;
     volume.revoke_promises().await?;
@@ -81,14 +89,28 @@ async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: b
     Ok(())
 }
 
+/// Bytes from `below` on are the old layout's alone. They may have been handed over before, and then a step failed: a repair by the new layout would
+/// write over what hosts write from now on.
+async fn give_back(volume: &Volume, moving: &Moving, below: ByteOffset) {
+    moving.to.confine_to(moving.reshape.new_stripes(below)).await;
+    volume.confine_to(moving.reshape.old_stripes(below)).await;
+}
+
 /// The window stays where it is, and is the new layout's from now on.
 async fn keep(volume: &Rc<Volume>, moving: &Moving, window: &Window) -> Result<(), IoError> {
-    if !moving.reshape.is_in_place() || !is_whole(volume, window) {
+    if !moving.reshape.is_in_place() {
         return Err(IoError::new(IoErrorKind::Invalid));
     }
+    volume.confine_to(moving.reshape.old_stripes(window.bytes.end())).await;
     // Hosts were answered for it, and in the end nobody flushes by the old layout any more.
     volume.make_durable().await?;
-    free(volume, moving, window, true).await
+    // Looked at last: a drive that fails in that flush goes out, and what it missed is known by the old layout alone.
+    if !is_whole(volume, window) {
+        return Err(IoError::new(IoErrorKind::Invalid));
+    }
+    // What the new layout has read of it is from an attempt that failed: hosts may have written there since.
+    moving.to.forget_read(window.stripes.clone()).await;
+    hand_over(volume, moving, window).await
 }
 
 /// Whether a window has all of its redundancy, on all drives, by the old layout: the new one knows of nothing that is wrong there.

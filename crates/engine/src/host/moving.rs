@@ -198,6 +198,11 @@ impl Moving {
         self.changed.wait_until(env, || !self.under_way.borrow().values().any(is_at)).await;
     }
 
+    /// Bytes below this are served by the new layout.
+    pub(crate) fn below(&self) -> ByteOffset {
+        self.below.get()
+    }
+
     fn is_all_moved(&self) -> bool {
         self.below.get().0 >= self.reshape.bytes().0 && self.closed.get().is_empty()
     }

@@ -74,6 +74,17 @@ impl Stripes {
         Changing::Unseen(&self.clean)
     }
 
+    /// Nothing is kept any more of what was read of these stripes.
+    pub(crate) async fn forget_read(&self, stripes: std::ops::Range<u64>) {
+        if !self.clean.keeps.get() {
+            return;
+        }
+        for (stripe, nth) in stripes.map(StripeIndex).filter(|stripe| self.is_mine(*stripe)).zip(1_u64..) {
+            drop(self.begin_change(stripe, self.whole_stripe()));
+            self.give_way_after(nth).await;
+        }
+    }
+
     /// What a request changes of a stripe's data, if anything. What computes anew what a drive should hold may give something else
     /// than that drive held, so that counts for the whole stripe.
     pub(super) fn changed_by(&self, request: &Request<'_>) -> Option<ByteRange> {

@@ -6,6 +6,9 @@ use env::locks::{ALL_COLUMNS, Mode};
 use state::RegionIndex;
 use units::StripeIndex;
 
+/// After how many stripes others of the shard go on.
+const AT_A_TIME: u64 = 256;
+
 impl Stripes {
     /// Has writes to a region wait until it has changed sides.
     pub(crate) fn close_gate(&self, region: RegionIndex) {
@@ -48,11 +51,17 @@ impl Stripes {
         let before = self.set_live(live.clone());
         let end = before.end.min(self.geometry().stripes().0);
         let gone = (before.start..live.start.min(end)).chain(live.end.max(before.start)..end);
-        for stripe in gone.map(StripeIndex) {
-            if self.is_mine(stripe) {
-                let key = self.lock_key(stripe);
-                drop(self.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await);
-            }
+        for (stripe, nth) in gone.map(StripeIndex).filter(|stripe| self.is_mine(*stripe)).zip(1_u64..) {
+            let key = self.lock_key(stripe);
+            drop(self.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await);
+            self.give_way_after(nth).await;
+        }
+    }
+
+    /// Has others of the shard go on, after some of very many stripes with which something is done that waits for nothing.
+    pub(crate) async fn give_way_after(&self, nth: u64) {
+        if nth.is_multiple_of(AT_A_TIME) {
+            self.shard.env().give_way().await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Volumes that go to another layout while hosts use them: killed, without power, without drives that fail on the way.
 
 mod hosts_wait;
+mod kept;
 mod laid;
 mod logs;
 mod lost;
