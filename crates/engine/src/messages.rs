@@ -289,6 +289,9 @@ pub enum ReportKind {
     ReplacementFailed {
         /// Whose place it was to take.
         drive: DriveIndex,
+        /// Which of the drives that were to be filled for that place: the first since the volume was attached, or attached
+        /// with it, is 1. It is about that one, and no other.
+        number: u64,
         /// With what.
         error: IoError,
     },

@@ -1,8 +1,8 @@
 //! Drives that are swapped, filled and made current while the volume is served.
 
 use crate::common::{
-    self, Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, regions,
-    slots, write,
+    self, Bench, NewDrive, PACE, Setup, VOLUME, begin, data, drive, envs, open, parity, pattern, read,
+    regions, slots, write,
 };
 use engine::{Attachment, Change, RegionSet, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome};
 use env::Durability;
@@ -230,6 +230,41 @@ fn a_drive_that_fails_while_it_is_filled_fails_no_host() {
         assert!(bench.ask(promote).await.is_err());
     })
     .expect("no stall");
+}
+
+/// A drive that was being filled was dropped with a write under way, and sometimes another one was filled instead. When that write
+/// failed at last, this was reported of whichever drive was filled by then, or of the one that had the slot.
+#[test]
+fn a_write_to_a_drive_that_is_filled_no_more_is_charged_to_no_other() {
+    for is_another_filled in [false, true] {
+        let setup = Setup::new(Level::Raid0, 3);
+        let mut sim = setup.sim(3, 2);
+        let new = drive(&sim, 3);
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            fill(&bench, 0, 3).await;
+            new.hold();
+            let written = begin(bench.volume(), 0, 5);
+            bench.wait(SECOND).await;
+            assert_eq!(written.get(), None, "the drive that is filled has it");
+            let slot = DriveIndex(0);
+            let ended = ShardMessage::Apply(VOLUME, Change::ReplacementEnded { slot }, None, None);
+            assert!(bench.senders[0].send(ended).is_ok());
+            if is_another_filled {
+                let next = open(&bench.env, 4).await;
+                let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
+                let message =
+                    |done| ShardMessage::Apply(VOLUME, began.clone(), Some(next.clone()), Some(done));
+                bench.tell(message).await;
+            }
+            bench.wait(60 * SECOND).await;
+            assert_eq!(written.get(), Some(true));
+            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::ReplacementFailed { .. })), 0);
+            assert_eq!(read(bench.volume(), 0, 512).await.expect("readable"), [5; 512]);
+        })
+        .expect("no stall");
+    }
 }
 
 #[test]

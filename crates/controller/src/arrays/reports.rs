@@ -52,8 +52,8 @@ enum What {
     Moved(RegionSet, bool),
     /// Lost, or written again.
     Punctured(Vec<ByteRange>, bool),
-    /// The replacement lacks a write.
-    ReplacementFailed(IoError),
+    /// The drive of that UUID, which was being filled, lacks a write. `None`: nobody knows of it.
+    ReplacementFailed(Option<Uuid>, IoError),
     /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
     Uncovered,
 }
@@ -70,7 +70,7 @@ impl ToRecord {
             }
             What::Punctured(ranges, true) => Change::Punctured { slot, ranges: ranges.clone() },
             What::Punctured(ranges, false) => Change::Rewritten { slot, ranges: ranges.clone() },
-            What::ReplacementFailed(_) | What::Uncovered => return None,
+            What::ReplacementFailed(..) | What::Uncovered => return None,
         })
     }
 }
@@ -148,7 +148,10 @@ impl Arrays {
                 self.regions_unsynced(array, volume, from, &regions);
                 record(DriveIndex(0), What::Uncovered);
             }
-            ReportKind::ReplacementFailed { drive, error } => record(drive, What::ReplacementFailed(error)),
+            ReportKind::ReplacementFailed { drive, number, error } => {
+                let filled = volume.replacement(drive.as_usize(), number);
+                record(drive, What::ReplacementFailed(filled, error));
+            }
             ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
             ReportKind::LogFailed { device, error } => {
                 self.log_failed((array, volume), (from, number), device, error);
@@ -255,7 +258,7 @@ impl Arrays {
                     slots.extend(array.in_use());
                     replacements.extend(0..array.places().len());
                 }
-                What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => {}
+                What::Punctured(..) | What::ReplacementFailed(..) | What::Uncovered => {}
             }
         }
         let places = array.places();
@@ -282,8 +285,8 @@ impl Arrays {
 
     async fn deal_with_records(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<ToRecord>) {
         for report in &reports {
-            if let What::ReplacementFailed(error) = &report.what {
-                self.replacement_failed(array, report.slot, error).await;
+            if let What::ReplacementFailed(Some(drive), error) = &report.what {
+                self.replacement_failed(array, report.slot, *drive, error).await;
             }
         }
         let before = array.label();
@@ -313,7 +316,10 @@ impl Arrays {
                     !is_it || report.change().is_some_and(note)
                 }
                 What::Moved(..) | What::Punctured(..) => report.change().is_some_and(note),
-                What::ReplacementFailed(_) => member.replacement.is_none(),
+                What::ReplacementFailed(drive, _) => drive.is_some_and(|drive| {
+                    let is_filled = member.replacement.as_ref().is_some_and(|filled| filled.uuid == drive);
+                    !(is_filled || member.is_online() && member.uuid == drive)
+                }),
                 What::Uncovered => {
                     let label = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut());
                     label.into_iter().for_each(|journal| journal.tells_all = false);
@@ -350,7 +356,7 @@ impl Arrays {
                 }
             }
             // The shard that copied knows; what others plan does not depend on it.
-            What::ReplacementFailed(_) | What::Copied(..) | What::Uncovered => {}
+            What::ReplacementFailed(..) | What::Copied(..) | What::Uncovered => {}
         }
     }
 
@@ -369,11 +375,19 @@ impl Arrays {
         array.work.changed.notify(&self.env);
     }
 
-    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out.
-    async fn replacement_failed(self: &Rc<Self>, array: &Rc<Array>, slot: usize, error: &IoError) {
-        if array.label().member.get(slot).is_some_and(|member| member.replacement.is_some()) {
+    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out. Any other drive that has
+    /// the slot, or is filled for it, has nothing to do with that.
+    async fn replacement_failed(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: Uuid,
+        error: &IoError,
+    ) {
+        let Some(member) = array.label().member.get(slot).cloned() else { return };
+        if member.replacement.is_some_and(|filled| filled.uuid == drive) {
             self.end_replacement(array, slot, &format!("it cannot be written ({error})")).await;
-        } else if array.in_use().contains(&slot) && !is_full(error) {
+        } else if member.uuid == drive && array.in_use().contains(&slot) && !is_full(error) {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }
     }
@@ -390,7 +404,7 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
         let (drive, regions) = match what {
             What::Current { regions, .. } => (None, regions),
             What::Copied(drive, regions) => (Some(*drive), regions),
-            What::Moved(..) | What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => continue,
+            What::Moved(..) | What::Punctured(..) | What::ReplacementFailed(..) | What::Uncovered => continue,
         };
         let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {

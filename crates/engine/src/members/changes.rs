@@ -9,7 +9,7 @@
 //!   that are current already (`members`), stripes that are settled (`forced`).
 
 use crate::members::Drives;
-use crate::members::slots::attach;
+use crate::members::slots::{Slot, attach};
 use env::{DriveSource, Member};
 use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
 use std::cell::Ref;
@@ -88,9 +88,8 @@ impl Drives {
                 Ok(before)
             }
             Change::ReplacementBegan { slot, .. } | Change::ReplacementEnded { slot } => {
-                self.check_slot(*slot)?;
-                let filled =
-                    drive.map(|drive| crate::members::slots::replacement(env, &drive, limit)).transpose();
+                let of = self.check_slot(*slot)?;
+                let filled = drive.map(|drive| of.begin_replacement(env, &drive, limit)).transpose();
                 let filled = filled.map_err(|error| error.to_string())?;
                 let before = self.members.swap_replacement(*slot, filled);
                 self.apply(change);
@@ -143,12 +142,8 @@ impl Drives {
         self.look_at_health();
     }
 
-    fn check_slot(&self, slot: DriveIndex) -> Result<(), String> {
-        match self.members.slot(slot) {
-            Some(_) => Ok(()),
-            None => {
-                Err(format!("'{}' has {} slots, and no slot {slot}", self.name(), self.geometry().drives()))
-            }
-        }
+    fn check_slot(&self, slot: DriveIndex) -> Result<&Slot, String> {
+        let none = || format!("'{}' has {} slots, and no slot {slot}", self.name(), self.geometry().drives());
+        self.members.slot(slot).ok_or_else(none)
     }
 }

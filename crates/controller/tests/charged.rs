@@ -1,0 +1,50 @@
+//! What comes of asking one drive is charged to that drive, and not to whichever has its slot by then.
+
+use crate::common::{self, Bench, MIB};
+use controller::{Command, VolumeState};
+
+/// Room for the label, and for a volume of several regions.
+const DRIVE: u64 = common::DRIVE + 64 * MIB;
+
+/// The second region begins here; another shard has it.
+const ELSEWHERE: u64 = 64 * MIB;
+
+const STRIPE: u64 = 2 * 65536;
+
+/// A volume on some drives whose first two regions are written, on two shards; and a drive `r`.
+fn bench(seed: u64, level: &str, drives: &[&str]) -> Bench {
+    let mut bench = Bench::in_order(seed, 2, 0);
+    bench.add_drives(drives, DRIVE);
+    bench.add_drives(&["r"], DRIVE);
+    bench.boot(&[]);
+    bench.create("data", level, drives);
+    bench.write("data", 0, 1, STRIPE);
+    bench.write("data", ELSEWHERE, 1, STRIPE);
+    bench.settle("data");
+    bench
+}
+
+fn replace(drive: &str, with: &str) -> Command {
+    Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: false }
+}
+
+/// Writes of two shards failed on a drive that was being filled, and both shards told of it. The first report had it dropped; by
+/// the second, the drive that had the slot went out, which was sound: a volume of RAID 0 was lost.
+#[test]
+fn a_replacement_that_fails_on_two_shards_is_dropped_and_the_drive_of_the_slot_stays() {
+    for level in ["raid0", "raid1"] {
+        let mut bench = bench(1, level, &["a", "b"]);
+        bench.ask(replace("data:1", "r")).unwrap();
+        bench.sim.drive("r").unwrap().vanish();
+        let writes = [0, ELSEWHERE].map(|at| bench.begin_write("data", at, 2, STRIPE));
+        for write in &writes {
+            bench.sim.finish(write).unwrap().unwrap();
+        }
+        bench.settle("data");
+        let info = bench.show("data");
+        assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "b"), "{level}");
+        assert_eq!(bench.count_events("does not replace drive b"), 1, "{level}");
+        bench.expect("data", 0, 2, STRIPE);
+        bench.expect("data", ELSEWHERE, 2, STRIPE);
+    }
+}
