@@ -1,7 +1,9 @@
 //! What comes of asking one drive is charged to that drive, and not to whichever has its slot by then.
 
 use crate::common::{self, Bench, MIB};
-use controller::{Command, VolumeState};
+use controller::{AddSpare, Command, VolumeState};
+use env::Buf;
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// Room for the label, and for a volume of several regions.
 const DRIVE: u64 = common::DRIVE + 64 * MIB;
@@ -47,4 +49,30 @@ fn a_replacement_that_fails_on_two_shards_is_dropped_and_the_drive_of_the_slot_s
         bench.expect("data", 0, 2, STRIPE);
         bench.expect("data", ELSEWHERE, 2, STRIPE);
     }
+}
+
+/// A drive hung. A request of a host ran out of its time first: the drive went out, and a hot spare took its slot. Then the
+/// controller's own flush ran out of its time, which the same drive had been asked for, and the spare went out for it.
+#[test]
+fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its_slot() {
+    let mut bench = bench(2, "raid5", &["a", "b", "c"]);
+    bench.ask(Command::SpareAdd(AddSpare { drive: "r".into(), ..AddSpare::default() })).unwrap();
+    bench.write("data", 0, 2, STRIPE);
+    bench.wait(1);
+    let hung = bench.sim.drive("b").unwrap();
+    hung.hold();
+    let volume = bench.shards[0].volume_named("data").unwrap();
+    let range = ByteRange::new(ByteOffset(0), ByteCount(3 * STRIPE));
+    let env = volume.shard().env().clone();
+    let reading = env.spawn("read", async move { volume.read(range, Buf::unpooled(range.len)).await.0 });
+    // The region is quiet by now, and its mark is about to go.
+    bench.wait(15);
+    let asked = hung.in_flight();
+    assert!(asked >= 2, "it was asked to read and to flush: {asked}");
+    bench.wait(60);
+    bench.sim.finish(&reading).unwrap().unwrap();
+    let info = bench.show("data");
+    assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "r"));
+    assert_eq!(bench.count_events("failed ("), 1, "{:?}", bench.events());
+    bench.expect("data", 0, 2, STRIPE);
 }

@@ -54,8 +54,8 @@ pub(crate) struct Work {
     pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
     /// Slots that are out and that the drive which was being filled for them is about to take.
     pub(super) taking_over: RefCell<BTreeSet<usize>>,
-    /// Slots whose replacements can no longer be written.
-    pub(super) lost_replacements: RefCell<BTreeSet<usize>>,
+    /// Replacements that can no longer be written, by slot.
+    pub(super) lost_replacements: RefCell<BTreeMap<usize, Uuid>>,
     pub(super) changed: Signal,
 }
 

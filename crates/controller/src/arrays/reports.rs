@@ -10,15 +10,13 @@ use crate::arrays::noting::note_change;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::Found;
-use crate::inventory::Drive;
-use crate::inventory::access::join;
 use crate::signals::wait_or;
 use engine::{
-    Change, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
+    Change, RegionSet, Report, ReportKind, Seat, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
     VolumeId,
 };
 use env::{IoError, IoErrorKind, mailbox};
-use ondisk::Uuid;
+use ondisk::{Member, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -237,9 +235,10 @@ impl Arrays {
             self.flush_for(&array, &reports).await;
             {
                 let _turn = array.metadata.take(1).await;
-                let lost: Vec<usize> = work.lost_replacements.take().into_iter().collect();
-                for slot in lost {
-                    self.end_replacement(&array, slot, "it cannot be written").await;
+                for (slot, drive) in work.lost_replacements.take() {
+                    if array.label().member.get(slot).is_some_and(|member| is_filled(member, drive)) {
+                        self.end_replacement(&array, slot, "it cannot be written").await;
+                    }
                 }
                 self.deal_with_records(&array, reports).await;
             }
@@ -261,26 +260,14 @@ impl Arrays {
                 What::Punctured(..) | What::ReplacementFailed(..) | What::Uncovered => {}
             }
         }
-        let places = array.places();
-        let flush = |drive: Option<Rc<Drive>>| Some(drive?.access()?.member.flush());
-        let drive_of = |slot: &usize| places.get(*slot)?.drive.clone();
-        let replacement_of = |slot: &usize| Some((*slot, places.get(*slot)?.replacement.clone()?));
-        let of_members = slots.iter().map(|slot| (*slot, flush(drive_of(slot)))).collect();
-        let of_replacements =
-            replacements.iter().filter_map(replacement_of).map(|(slot, drive)| (slot, flush(Some(drive))));
-        let of_replacements = join(of_replacements.collect());
-        let (mut members, mut lost) = (join(of_members).await, of_replacements.await);
-        members.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-        lost.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-        if members.is_empty() && lost.is_empty() {
+        let members = slots.into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
+        let filled = replacements.into_iter().map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
+        let unflushed = self.flush(array, members.chain(filled)).await;
+        if unflushed.is_empty() {
             return;
         }
         let _turn = array.metadata.take(1).await;
-        array.work.lost_replacements.borrow_mut().extend(lost.into_keys());
-        members.retain(|slot, _| array.in_use().contains(slot));
-        if !members.is_empty() {
-            self.put_out(array, failing(members, "flush")).await;
-        }
+        self.take_out_unflushed(array, unflushed).await;
     }
 
     async fn deal_with_records(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<ToRecord>) {
@@ -311,14 +298,10 @@ impl Arrays {
                     is_it && report.change().is_some_and(note)
                 }
                 // Another drive may be filled by now: what was copied to the one before is of no use.
-                What::Copied(drive, _) => {
-                    let is_it = member.replacement.as_ref().is_some_and(|filled| filled.uuid == *drive);
-                    !is_it || report.change().is_some_and(note)
-                }
+                What::Copied(drive, _) => !is_filled(member, *drive) || report.change().is_some_and(note),
                 What::Moved(..) | What::Punctured(..) => report.change().is_some_and(note),
                 What::ReplacementFailed(drive, _) => drive.is_some_and(|drive| {
-                    let is_filled = member.replacement.as_ref().is_some_and(|filled| filled.uuid == drive);
-                    !(is_filled || member.is_online() && member.uuid == drive)
+                    !(is_filled(member, drive) || member.is_online() && member.uuid == drive)
                 }),
                 What::Uncovered => {
                     let label = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut());
@@ -385,12 +368,17 @@ impl Arrays {
         error: &IoError,
     ) {
         let Some(member) = array.label().member.get(slot).cloned() else { return };
-        if member.replacement.is_some_and(|filled| filled.uuid == drive) {
+        if is_filled(&member, drive) {
             self.end_replacement(array, slot, &format!("it cannot be written ({error})")).await;
         } else if member.uuid == drive && array.in_use().contains(&slot) && !is_full(error) {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }
     }
+}
+
+/// Whether a drive is being filled for a member's slot.
+fn is_filled(member: &Member, drive: Uuid) -> bool {
+    member.replacement.as_ref().is_some_and(|filled| filled.uuid == drive)
 }
 
 /// Whether with these reports nothing is left to be made current on some drive.
