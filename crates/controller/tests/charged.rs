@@ -2,8 +2,9 @@
 
 use crate::common::{self, Bench, MIB};
 use controller::{AddSpare, Command, VolumeState};
-use env::Buf;
-use units::{ByteCount, ByteOffset, ByteRange};
+use engine::{Report, ReportKind, ShardIndex};
+use env::{Buf, IoError, IoErrorKind};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
 /// Room for the label, and for a volume of several regions.
 const DRIVE: u64 = common::DRIVE + 64 * MIB;
@@ -75,4 +76,27 @@ fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its
     assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "r"));
     assert_eq!(bench.count_events("failed ("), 1, "{:?}", bench.events());
     bench.expect("data", 0, 2, STRIPE);
+}
+
+/// A drive that was being replaced was gone, and two shards told of it. By the first report it went out, and the drive that was being
+/// filled had the slot at once; by the second, which came after that, that one went out.
+#[test]
+fn a_failure_that_a_second_shard_tells_late_is_not_charged_to_the_drive_that_took_over() {
+    let mut bench = bench(3, "raid1", &["a", "b"]);
+    bench.ask(replace("data:1", "r")).unwrap();
+    bench.sim.drive("b").unwrap().vanish();
+    bench.write("data", 0, 2, STRIPE);
+    bench.wait(1);
+    assert_eq!(bench.show("data").drives[1].name, "r");
+    let (drive, error) = (DriveIndex(1), IoError::new(IoErrorKind::TimedOut));
+    let kind = ReportKind::DriveFailed { drive, swaps: 0, error, operation: "write" };
+    let volume = bench.shards[1].volume_named("data").unwrap().spec().id;
+    let late = Report { from: ShardIndex(1), number: u64::MAX, volume, kind };
+    assert!(bench.reports.as_ref().unwrap().send(late).is_ok());
+    bench.wait(30);
+    let info = bench.show("data");
+    assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "r"));
+    bench.ask(Command::DriveOffline { drive: "a".into() }).unwrap();
+    bench.expect("data", 0, 2, STRIPE);
+    bench.expect("data", ELSEWHERE, 1, STRIPE);
 }

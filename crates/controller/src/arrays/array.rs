@@ -1,6 +1,6 @@
 //! An array and its volumes, as the controller keeps them.
 
-use crate::arrays::failures::Failing;
+use crate::arrays::failures::{Failing, FailureReport};
 use crate::arrays::reshape::own_members;
 use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
@@ -64,15 +64,6 @@ impl Work {
     pub(super) fn is_waiting(&self) -> bool {
         !self.failures.borrow().is_empty() || !self.marks.borrow().is_empty()
     }
-}
-
-pub(crate) struct FailureReport {
-    pub(crate) from: ShardIndex,
-    pub(crate) number: u64,
-    pub(crate) volume: Rc<Volume>,
-    pub(crate) drive: DriveIndex,
-    pub(crate) what: String,
-    pub(crate) error: IoErrorKind,
 }
 
 pub(crate) struct MarkReport {

@@ -5,7 +5,7 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running, is_full};
-use crate::arrays::failures::failing;
+use crate::arrays::failures::{FailureReport, failing};
 use crate::arrays::noting::note_change;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
@@ -117,10 +117,10 @@ impl Arrays {
             array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what });
         };
         match kind {
-            ReportKind::DriveFailed { drive, error, operation } => {
+            ReportKind::DriveFailed { drive, swaps, error, operation } => {
                 let (volume, what) = (volume.clone(), format!("{operation}: {error}"));
                 let error = error.kind;
-                let report = crate::arrays::array::FailureReport { from, number, volume, drive, what, error };
+                let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
             ReportKind::MarkDirty(regions) => {

@@ -10,7 +10,7 @@
 
 use crate::members::Drives;
 use crate::members::slots::{Slot, attach};
-use env::{DriveSource, Member};
+use env::{DriveSource, IoError, IoErrorKind, Member};
 use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
 use std::cell::Ref;
 use std::rc::Rc;
@@ -109,10 +109,14 @@ impl Drives {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.name()));
         };
         let before = self.members.swap(slot, Some(replacement.member.clone()));
+        // A write that was planned without the slot, as the drive before failed here, went to neither.
+        let is_passed_over = self.is_redundant() && self.health.failing().contains(slot);
         self.apply(change);
+        // It lacks a write of this shard's, and the controller has not heard yet.
         if let Some(error) = replacement.failed.get() {
-            // It lacks a write of this shard's, and the controller has not heard yet.
             self.fail_drive(slot, error, "write while it was being filled");
+        } else if is_passed_over {
+            self.fail_drive(slot, IoError::new(IoErrorKind::Gone), "writes that passed over its slot");
         }
         Ok(before)
     }

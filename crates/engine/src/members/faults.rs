@@ -134,9 +134,9 @@ impl Drives {
 
     fn report_failure(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
         self.health.reporting(drive);
-        let volume = self.clone();
+        let (volume, swaps) = (self.clone(), self.members.drives_of(drive));
         self.shard.env().spawn("report a failure", async move {
-            let kind = ReportKind::DriveFailed { drive, error, operation };
+            let kind = ReportKind::DriveFailed { drive, swaps, error, operation };
             let env = volume.shard.env();
             match volume.shard.report(volume.spec.id, kind).await {
                 Ok(()) => volume.health.reported(env, drive),
