@@ -3,6 +3,7 @@
 mod alarm;
 mod arrays;
 mod booting;
+mod charged;
 mod common;
 mod crash;
 mod data_log;

@@ -214,10 +214,13 @@ pub struct Report {
 /// See [`Report`].
 #[derive(Debug, Clone)]
 pub enum ReportKind {
-    /// A drive failed: make that durable on the others and set the new health on every shard, then answer.
+    /// A drive failed: make that durable on the others and set the new health on every shard, then answer. If another drive has
+    /// its slot by then, that one has not failed: answer.
     DriveFailed {
         /// Which.
         drive: DriveIndex,
+        /// Which of the drives that had its slot, as in [`ReportKind::Current`].
+        swaps: u64,
         /// With what.
         error: IoError,
         /// At what.
@@ -289,6 +292,9 @@ pub enum ReportKind {
     ReplacementFailed {
         /// Whose place it was to take.
         drive: DriveIndex,
+        /// Which of the drives that were to be filled for that place: the first since the volume was attached, or attached
+        /// with it, is 1. It is about that one, and no other.
+        number: u64,
         /// With what.
         error: IoError,
     },

@@ -1,6 +1,6 @@
 //! An array and its volumes, as the controller keeps them.
 
-use crate::arrays::failures::Failing;
+use crate::arrays::failures::{Failing, FailureReport};
 use crate::arrays::reshape::own_members;
 use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
@@ -54,8 +54,8 @@ pub(crate) struct Work {
     pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
     /// Slots that are out and that the drive which was being filled for them is about to take.
     pub(super) taking_over: RefCell<BTreeSet<usize>>,
-    /// Slots whose replacements can no longer be written.
-    pub(super) lost_replacements: RefCell<BTreeSet<usize>>,
+    /// Replacements that can no longer be written, by slot.
+    pub(super) lost_replacements: RefCell<BTreeMap<usize, Uuid>>,
     pub(super) changed: Signal,
 }
 
@@ -64,15 +64,6 @@ impl Work {
     pub(super) fn is_waiting(&self) -> bool {
         !self.failures.borrow().is_empty() || !self.marks.borrow().is_empty()
     }
-}
-
-pub(crate) struct FailureReport {
-    pub(crate) from: ShardIndex,
-    pub(crate) number: u64,
-    pub(crate) volume: Rc<Volume>,
-    pub(crate) drive: DriveIndex,
-    pub(crate) what: String,
-    pub(crate) error: IoErrorKind,
 }
 
 pub(crate) struct MarkReport {

@@ -6,18 +6,39 @@
 //! - Before it goes, the label has learned what it stood for: that a drive which is out missed the region. Killed
 //!   between: the mark says the same once more.
 //! - An array that is offline, or whose failures are not all recorded, clears nothing.
-//! - The flush goes on beside other changes; a region that is marked again meanwhile keeps its mark.
+//! - The flush goes on beside other changes; a region that is marked again meanwhile keeps its mark, and a drive that took a
+//!   slot meanwhile is not charged with what the one before it did not answer.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running, runs, set_of};
 use crate::arrays::failures::failing;
 use crate::inventory::Drive;
 use crate::inventory::access::join;
-use engine::{RegionIndex, RegionSet};
+use engine::{RegionIndex, RegionSet, Seat};
 use env::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::DriveIndex;
+
+/// A drive that was asked to flush, and did not.
+pub(super) struct Unflushed {
+    /// Where it was when it was asked.
+    seat: Seat,
+    /// `None`: there was none.
+    drive: Option<Rc<Drive>>,
+    error: IoError,
+}
+
+impl Unflushed {
+    /// Where it is by now: it may have left, or have taken the slot that it was filled for.
+    fn seat_now(&self, array: &Array) -> Option<Seat> {
+        let Some(drive) = &self.drive else {
+            return array.drive_at(self.seat).is_none().then_some(self.seat);
+        };
+        let has_it = |seat: &Seat| array.drive_at(*seat).is_some_and(|now| Rc::ptr_eq(&now, drive));
+        array.seats().into_iter().find(has_it)
+    }
+}
 
 impl Arrays {
     /// Clears the marks of quiet regions until the array is stopped.
@@ -34,30 +55,56 @@ impl Arrays {
         }
     }
 
-    /// Flushes every drive in use. Which failed.
-    pub(super) async fn flush_drives(&self, array: &Array) -> BTreeMap<usize, IoError> {
-        let start = |slot: usize| {
-            let access = array.drive(slot).and_then(|drive| drive.access());
-            (slot, access.map(|access| access.member.flush()))
+    /// Flushes the drives that have these seats, all at once. Which did not do it.
+    pub(super) async fn flush(&self, array: &Array, seats: impl IntoIterator<Item = Seat>) -> Vec<Unflushed> {
+        let seats = seats.into_iter().map(|seat| (seat, array.drive_at(seat)));
+        // Where nothing is being filled there is nothing to flush.
+        let is_asked = |(seat, drive): &(Seat, Option<_>)| drive.is_some() || matches!(seat, Seat::Slot(_));
+        let asked: Vec<(Seat, Option<Rc<Drive>>)> = seats.filter(is_asked).collect();
+        let start = |(number, (_, drive)): (usize, &(Seat, Option<Rc<Drive>>))| {
+            let access = drive.as_ref().and_then(|drive| drive.access());
+            (number, access.map(|access| access.member.flush()))
         };
-        let mut errors = join(array.in_use().into_iter().map(start).collect()).await;
+        let errors = join(asked.iter().enumerate().map(start).collect()).await;
         // Without a volatile cache there is nothing to flush.
-        errors.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-        errors
+        let errors = errors.into_iter().filter(|(_, error)| error.kind != IoErrorKind::NotSupported);
+        let unflushed = |(number, error): (usize, IoError)| {
+            let (seat, drive) = asked[number].clone();
+            Unflushed { seat, drive, error }
+        };
+        errors.map(unflushed).collect()
     }
 
-    /// Flushes every drive that is being filled. The slots of those that failed.
-    async fn flush_replacements(&self, array: &Array) -> Vec<usize> {
-        let replacements = array
-            .places()
-            .into_iter()
-            .enumerate()
-            .filter_map(|(slot, place)| Some((slot, place.replacement?)));
-        let start =
-            |(slot, drive): (usize, Rc<Drive>)| (slot, drive.access().map(|access| access.member.flush()));
-        let mut errors = join(replacements.map(start).collect()).await;
-        errors.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-        errors.into_keys().collect()
+    /// Flushes every drive in use, and every one that is being filled. Which did not do it.
+    pub(super) async fn flush_drives(&self, array: &Array) -> Vec<Unflushed> {
+        let members = array.in_use().into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
+        let filled = (0..array.places().len()).map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
+        self.flush(array, members.chain(filled)).await
+    }
+
+    /// Takes drives that did not flush out of use: each as what it is by now. Whether it is recorded of all; the caller has
+    /// the metadata turn.
+    pub(super) async fn take_out_unflushed(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        unflushed: Vec<Unflushed>,
+    ) -> bool {
+        let (mut members, mut filled) = (BTreeMap::new(), Vec::new());
+        for one in unflushed {
+            match one.seat_now(array) {
+                Some(Seat::Slot(slot)) => drop(members.insert(slot.as_usize(), one.error)),
+                Some(Seat::Replacement(slot)) => filled.push(slot.as_usize()),
+                None => {} // It has left the array, and that was recorded then.
+            }
+        }
+        let mut recorded = true;
+        // These come first: one of them would take the place of its slot's drive.
+        for slot in filled {
+            recorded &= self.end_replacement(array, slot, "it cannot be flushed").await;
+        }
+        let in_use = array.in_use();
+        members.retain(|slot, _| in_use.contains(slot));
+        recorded & (members.is_empty() || self.put_out(array, failing(members, "flush")).await)
     }
 
     /// Flushes, then clears the marks of `regions`, but of those that were marked again in the meantime, or that
@@ -71,18 +118,9 @@ impl Arrays {
         let run = work.clearings.get() + 1;
         work.clearings.set(run);
         work.clearing.borrow_mut().extend(regions.into_iter().map(|region| (region, run)));
-        let errors = self.flush_drives(array).await;
-        let unflushed = self.flush_replacements(array).await;
+        let unflushed = self.flush_drives(array).await;
         let _turn = array.metadata.take(1).await;
-        let errors: BTreeMap<_, _> = {
-            let in_use = array.in_use();
-            errors.into_iter().filter(|(slot, _)| in_use.contains(slot)).collect()
-        };
-        let flushed = errors.is_empty() || self.put_out(array, failing(errors, "flush")).await;
-        let mut certain = true;
-        for slot in unflushed {
-            certain &= self.end_replacement(array, slot, "it cannot be flushed").await;
-        }
+        let certain = self.take_out_unflushed(array, unflushed).await;
         let mut mine = Vec::new();
         work.clearing.borrow_mut().retain(|region, by| {
             if *by == run {
@@ -90,7 +128,7 @@ impl Arrays {
             }
             *by != run
         });
-        if !flushed || !certain || !array.lost.borrow().is_empty() || !array.unrecorded.borrow().is_empty() {
+        if !certain || !array.lost.borrow().is_empty() || !array.unrecorded.borrow().is_empty() {
             return; // What the drives hold is not certain: the marks stay.
         }
         mine.retain(|region| {

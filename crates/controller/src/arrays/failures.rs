@@ -10,6 +10,8 @@
 //!   with an error, so no write that skipped it is acknowledged. What all drives hold together stays whole, and
 //!   the volumes can be started again when the drive is back. Where some volumes can spare it and others cannot,
 //!   its failure is recorded, and of the others that they lost it.
+//! - A report is about the drive that its shard had in the slot. Where another one has the slot by now, the one before has left,
+//!   which is recorded: the report is answered, and the other one stays.
 //! - *Rule (b).* A mark is answered when it is durable on every drive in use. A drive that cannot take it fails
 //!   first, by rule (a).
 //! - *The map is the journal of the label.* A marked region may have been written: what is out has missed it, what was
@@ -17,12 +19,12 @@
 //! - All of this happens under the array's metadata turn, one after the other.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, FailureReport, MarkReport, Running, is_full};
+use crate::arrays::array::{Array, MarkReport, Running, is_full};
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::inventory::access::Access;
 use crate::inventory::access::{Ios, join};
-use engine::{Change, RegionSet, ShardIndex, ShardMessage};
+use engine::{Change, RegionSet, ShardIndex, ShardMessage, VolumeId};
 use env::{IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause};
 use std::collections::BTreeMap;
@@ -38,6 +40,27 @@ pub(crate) struct Failing {
     pub(crate) what: String,
     /// Whether it failed by its own fault, which is remembered; one that vanished may come back.
     pub(crate) is_lasting: bool,
+}
+
+/// A shard's report that the drive of a slot failed.
+pub(crate) struct FailureReport {
+    pub(crate) from: ShardIndex,
+    pub(crate) number: u64,
+    pub(crate) volume: Rc<Volume>,
+    /// While the volume is served as that, `swaps` tells which of the slot's drives it is about ([`Volume::swaps`]).
+    pub(crate) id: VolumeId,
+    pub(crate) drive: DriveIndex,
+    pub(crate) swaps: u64,
+    pub(crate) what: String,
+    pub(crate) error: IoErrorKind,
+}
+
+impl FailureReport {
+    /// Whether it is about the drive that has the slot now. `None`: nobody can tell any more.
+    fn is_about_present(&self) -> Option<bool> {
+        let is_served = self.volume.id() == Some(self.id);
+        is_served.then(|| self.volume.swaps(self.drive.as_usize()) == self.swaps)
+    }
 }
 
 /// Whether a drive with that error is remembered as failed.
@@ -76,7 +99,9 @@ impl Arrays {
 
     async fn deal_with_failures(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<FailureReport>) {
         let mut failing: Vec<Failing> = Vec::new();
-        for FailureReport { drive, what, error, .. } in &reports {
+        // A drive that took the slot since is sound, as far as these tell.
+        let present = |report: &&FailureReport| report.is_about_present() == Some(true);
+        for FailureReport { drive, what, error, .. } in reports.iter().filter(present) {
             let slot = drive.as_usize();
             if array.in_use().contains(&slot) && failing.iter().all(|other| other.slot != slot) {
                 let is_lasting = is_lasting(*error);
@@ -86,9 +111,11 @@ impl Arrays {
         if !failing.is_empty() {
             self.put_out(array, failing).await;
         }
-        for FailureReport { from, number, volume, drive, .. } in reports {
+        for report in reports {
+            let has_left = report.is_about_present() == Some(false) && array.lost.borrow().is_empty();
+            let FailureReport { from, number, volume, drive, .. } = report;
             let goes_on = array.has(&volume) && !volume.lost().contains(drive);
-            let recorded = goes_on && array.label().out().contains(drive);
+            let recorded = goes_on && (has_left || array.label().out().contains(drive));
             let gone = Err(IoError::new(IoErrorKind::Gone));
             self.answer_report(from, number, if recorded { Ok(()) } else { gone });
         }

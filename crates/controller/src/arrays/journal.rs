@@ -19,7 +19,6 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
 use crate::arrays::extents;
-use crate::arrays::failures::failing;
 use crate::arrays::on_log::LogPlaced;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
@@ -271,9 +270,9 @@ impl Arrays {
         }
         self.find_log_places(std::slice::from_ref(volume)).await;
         // What was written with the one before must not need its records any more.
-        let errors = self.flush_drives(array).await;
+        let unflushed = self.flush_drives(array).await;
         let _turn = array.metadata.take(1).await;
-        if !errors.is_empty() && !self.put_out(array, failing(errors, "flush")).await {
+        if !self.take_out_unflushed(array, unflushed).await {
             return false;
         }
         if !volume.lost().is_empty() {

@@ -265,6 +265,7 @@ impl Arrays {
             stale: runs(&stale),
             stands_in,
         };
+        let uuid = replacement.uuid;
         next.member[slot].replacement = Some(replacement);
         let mut places = array.places();
         places[slot].replacement = Some(drive.clone());
@@ -281,6 +282,9 @@ impl Arrays {
         let source = drive.access().map(|access| access.source);
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            if source.is_some() {
+                volume.note_replacement(slot.as_usize(), uuid);
+            }
             let left = volume.own_regions(&array.left_on_replacement(slot.as_usize()));
             let began = Change::ReplacementBegan { slot, left };
             let told = answers(self.send_change(id, &began, source.clone())).await;

@@ -249,14 +249,14 @@ impl Arrays {
         }
         failed.extend(write_structures(updates).await);
         let mut errors = BTreeMap::new();
-        for (number, (slot, ..)) in seats.iter().enumerate() {
+        for (number, (slot, _, uuid)) in seats.iter().enumerate() {
             match failed.get(&number) {
                 Some(error) if number < members => {
                     errors.insert(*slot, *error);
                 }
                 Some(error) => {
                     tracing::warn!("the label of the replacement for slot {slot} cannot be written: {error}");
-                    array.work.lost_replacements.borrow_mut().insert(*slot);
+                    array.work.lost_replacements.borrow_mut().insert(*slot, *uuid);
                     array.work.changed.notify(&self.env);
                 }
                 None => {}

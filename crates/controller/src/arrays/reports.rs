@@ -5,20 +5,18 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running, is_full};
-use crate::arrays::failures::failing;
+use crate::arrays::failures::{FailureReport, failing};
 use crate::arrays::noting::note_change;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::Found;
-use crate::inventory::Drive;
-use crate::inventory::access::join;
 use crate::signals::wait_or;
 use engine::{
-    Change, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
+    Change, RegionSet, Report, ReportKind, Seat, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
     VolumeId,
 };
 use env::{IoError, IoErrorKind, mailbox};
-use ondisk::Uuid;
+use ondisk::{Member, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -52,8 +50,8 @@ enum What {
     Moved(RegionSet, bool),
     /// Lost, or written again.
     Punctured(Vec<ByteRange>, bool),
-    /// The replacement lacks a write.
-    ReplacementFailed(IoError),
+    /// The drive of that UUID, which was being filled, lacks a write. `None`: nobody knows of it.
+    ReplacementFailed(Option<Uuid>, IoError),
     /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
     Uncovered,
 }
@@ -70,7 +68,7 @@ impl ToRecord {
             }
             What::Punctured(ranges, true) => Change::Punctured { slot, ranges: ranges.clone() },
             What::Punctured(ranges, false) => Change::Rewritten { slot, ranges: ranges.clone() },
-            What::ReplacementFailed(_) | What::Uncovered => return None,
+            What::ReplacementFailed(..) | What::Uncovered => return None,
         })
     }
 }
@@ -119,10 +117,10 @@ impl Arrays {
             array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what });
         };
         match kind {
-            ReportKind::DriveFailed { drive, error, operation } => {
+            ReportKind::DriveFailed { drive, swaps, error, operation } => {
                 let (volume, what) = (volume.clone(), format!("{operation}: {error}"));
                 let error = error.kind;
-                let report = crate::arrays::array::FailureReport { from, number, volume, drive, what, error };
+                let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
             ReportKind::MarkDirty(regions) => {
@@ -148,7 +146,10 @@ impl Arrays {
                 self.regions_unsynced(array, volume, from, &regions);
                 record(DriveIndex(0), What::Uncovered);
             }
-            ReportKind::ReplacementFailed { drive, error } => record(drive, What::ReplacementFailed(error)),
+            ReportKind::ReplacementFailed { drive, number, error } => {
+                let filled = volume.replacement(drive.as_usize(), number);
+                record(drive, What::ReplacementFailed(filled, error));
+            }
             ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
             ReportKind::LogFailed { device, error } => {
                 self.log_failed((array, volume), (from, number), device, error);
@@ -234,9 +235,10 @@ impl Arrays {
             self.flush_for(&array, &reports).await;
             {
                 let _turn = array.metadata.take(1).await;
-                let lost: Vec<usize> = work.lost_replacements.take().into_iter().collect();
-                for slot in lost {
-                    self.end_replacement(&array, slot, "it cannot be written").await;
+                for (slot, drive) in work.lost_replacements.take() {
+                    if array.label().member.get(slot).is_some_and(|member| is_filled(member, drive)) {
+                        self.end_replacement(&array, slot, "it cannot be written").await;
+                    }
                 }
                 self.deal_with_records(&array, reports).await;
             }
@@ -255,35 +257,23 @@ impl Arrays {
                     slots.extend(array.in_use());
                     replacements.extend(0..array.places().len());
                 }
-                What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => {}
+                What::Punctured(..) | What::ReplacementFailed(..) | What::Uncovered => {}
             }
         }
-        let places = array.places();
-        let flush = |drive: Option<Rc<Drive>>| Some(drive?.access()?.member.flush());
-        let drive_of = |slot: &usize| places.get(*slot)?.drive.clone();
-        let replacement_of = |slot: &usize| Some((*slot, places.get(*slot)?.replacement.clone()?));
-        let of_members = slots.iter().map(|slot| (*slot, flush(drive_of(slot)))).collect();
-        let of_replacements =
-            replacements.iter().filter_map(replacement_of).map(|(slot, drive)| (slot, flush(Some(drive))));
-        let of_replacements = join(of_replacements.collect());
-        let (mut members, mut lost) = (join(of_members).await, of_replacements.await);
-        members.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-        lost.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-        if members.is_empty() && lost.is_empty() {
+        let members = slots.into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
+        let filled = replacements.into_iter().map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
+        let unflushed = self.flush(array, members.chain(filled)).await;
+        if unflushed.is_empty() {
             return;
         }
         let _turn = array.metadata.take(1).await;
-        array.work.lost_replacements.borrow_mut().extend(lost.into_keys());
-        members.retain(|slot, _| array.in_use().contains(slot));
-        if !members.is_empty() {
-            self.put_out(array, failing(members, "flush")).await;
-        }
+        self.take_out_unflushed(array, unflushed).await;
     }
 
     async fn deal_with_records(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<ToRecord>) {
         for report in &reports {
-            if let What::ReplacementFailed(error) = &report.what {
-                self.replacement_failed(array, report.slot, error).await;
+            if let What::ReplacementFailed(Some(drive), error) = &report.what {
+                self.replacement_failed(array, report.slot, *drive, error).await;
             }
         }
         let before = array.label();
@@ -308,12 +298,11 @@ impl Arrays {
                     is_it && report.change().is_some_and(note)
                 }
                 // Another drive may be filled by now: what was copied to the one before is of no use.
-                What::Copied(drive, _) => {
-                    let is_it = member.replacement.as_ref().is_some_and(|filled| filled.uuid == *drive);
-                    !is_it || report.change().is_some_and(note)
-                }
+                What::Copied(drive, _) => !is_filled(member, *drive) || report.change().is_some_and(note),
                 What::Moved(..) | What::Punctured(..) => report.change().is_some_and(note),
-                What::ReplacementFailed(_) => member.replacement.is_none(),
+                What::ReplacementFailed(drive, _) => drive.is_some_and(|drive| {
+                    !(is_filled(member, drive) || member.is_online() && member.uuid == drive)
+                }),
                 What::Uncovered => {
                     let label = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut());
                     label.into_iter().for_each(|journal| journal.tells_all = false);
@@ -350,7 +339,7 @@ impl Arrays {
                 }
             }
             // The shard that copied knows; what others plan does not depend on it.
-            What::ReplacementFailed(_) | What::Copied(..) | What::Uncovered => {}
+            What::ReplacementFailed(..) | What::Copied(..) | What::Uncovered => {}
         }
     }
 
@@ -369,14 +358,27 @@ impl Arrays {
         array.work.changed.notify(&self.env);
     }
 
-    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out.
-    async fn replacement_failed(self: &Rc<Self>, array: &Rc<Array>, slot: usize, error: &IoError) {
-        if array.label().member.get(slot).is_some_and(|member| member.replacement.is_some()) {
+    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out. Any other drive that has
+    /// the slot, or is filled for it, has nothing to do with that.
+    async fn replacement_failed(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: Uuid,
+        error: &IoError,
+    ) {
+        let Some(member) = array.label().member.get(slot).cloned() else { return };
+        if is_filled(&member, drive) {
             self.end_replacement(array, slot, &format!("it cannot be written ({error})")).await;
-        } else if array.in_use().contains(&slot) && !is_full(error) {
+        } else if member.uuid == drive && array.in_use().contains(&slot) && !is_full(error) {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }
     }
+}
+
+/// Whether a drive is being filled for a member's slot.
+fn is_filled(member: &Member, drive: Uuid) -> bool {
+    member.replacement.as_ref().is_some_and(|filled| filled.uuid == drive)
 }
 
 /// Whether with these reports nothing is left to be made current on some drive.
@@ -390,7 +392,7 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
         let (drive, regions) = match what {
             What::Current { regions, .. } => (None, regions),
             What::Copied(drive, regions) => (Some(*drive), regions),
-            What::Moved(..) | What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => continue,
+            What::Moved(..) | What::Punctured(..) | What::ReplacementFailed(..) | What::Uncovered => continue,
         };
         let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {

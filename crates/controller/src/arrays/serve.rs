@@ -154,6 +154,10 @@ impl Arrays {
         volume.hide((self.hides)(volume.uuid()) || label_is_part(volume));
         let attachment = self.attachment(array, volume, id, cache)?;
         volume.set_served(Some(id));
+        let with = array.label().member.into_iter().zip(&attachment.replacements).enumerate();
+        for (slot, (member, _)) in with.filter(|(_, (_, source))| source.is_some()) {
+            member.replacement.iter().for_each(|filled| volume.note_replacement(slot, filled.uuid));
+        }
         let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         if let Err(why) = told {
             self.withdraw_one(array, volume).await;

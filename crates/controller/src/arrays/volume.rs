@@ -39,6 +39,8 @@ pub(crate) struct Volume {
     left_closed: Cell<bool>,
     /// By slot, how often the shards were told of another drive since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
+    /// By slot, the drives that the shards were told to fill for it since they serve it, in that order.
+    replacements: RefCell<BTreeMap<usize, Vec<Uuid>>>,
     hidden: Cell<bool>,
     /// Drives that have not returned all that they were asked when the shards served it before.
     draining: RefCell<Vec<(Rc<Drive>, IsQuiesced)>>,
@@ -85,6 +87,7 @@ impl Volume {
             filled: Cell::default(),
             left_closed: Cell::default(),
             swaps: RefCell::default(),
+            replacements: RefCell::default(),
             hidden: Cell::default(),
             draining: RefCell::default(),
             journal_id: Cell::default(),
@@ -244,6 +247,7 @@ impl Volume {
     pub(super) fn set_served(&self, id: Option<VolumeId>) {
         self.served.set(id);
         self.swaps.take();
+        self.replacements.take();
     }
 
     /// It is taken from the shards: `is_quiesced` will be set when they have back all that they asked of the drive for it.
@@ -267,6 +271,17 @@ impl Volume {
     /// they have seen as many.
     pub(super) fn swaps(&self, slot: usize) -> u64 {
         self.swaps.borrow().get(&slot).copied().unwrap_or_default()
+    }
+
+    /// The shards are told to fill a drive for a slot.
+    pub(super) fn note_replacement(&self, slot: usize, drive: Uuid) {
+        self.replacements.borrow_mut().entry(slot).or_default().push(drive);
+    }
+
+    /// Which drive shards mean by the replacement of that number.
+    pub(super) fn replacement(&self, slot: usize, number: u64) -> Option<Uuid> {
+        let at = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.replacements.borrow().get(&slot)?.get(at).copied()
     }
 
     /// Those of its array's members that it lies on.

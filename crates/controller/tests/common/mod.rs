@@ -7,8 +7,8 @@ use controller::{
     Command, Controller, ControllerHandle, CreateVolume, DiskMaker, DriveInfo, Error, ErrorKind, Event,
     Options, Reply, VolumeInfo,
 };
-use engine::{Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Buf, Durability, Hosts, IoError, JoinHandle};
+use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
+use env::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{DriveOptions, Latency, Order, Sim, SimOptions, Stall};
 
@@ -32,6 +32,8 @@ pub struct Bench {
     /// The UPS that controllers listen to that are started from now on.
     pub ups: Option<controller::UpsAddress>,
     count: usize,
+    /// By which shards report to the controller.
+    pub reports: Option<mailbox::Sender<Report>>,
     pub handle: Option<ControllerHandle>,
 }
 
@@ -56,6 +58,7 @@ impl Bench {
             disks: DiskMaker::default(),
             ups: None,
             count: shards,
+            reports: None,
             handle: None,
         };
         for name in names(drives) {
@@ -86,6 +89,7 @@ impl Bench {
 
     pub fn try_boot(&mut self, drives: &[&str]) -> Result<(), Stall> {
         self.handle = None;
+        self.reports = None;
         self.shards.clear();
         let env = self.sim.env();
         let count = self.count;
@@ -96,6 +100,7 @@ impl Bench {
         for (index, seed) in seeds.into_iter().enumerate() {
             self.shards.push(seed.start(ShardIndex(index as u16), count as u16, reports.clone()));
         }
+        self.reports = Some(reports);
         for sender in &senders {
             sender.send(ShardMessage::Peers(senders.clone())).ok().unwrap();
         }
@@ -131,6 +136,7 @@ impl Bench {
 
     pub fn forget(&mut self) {
         self.shards.clear();
+        self.reports = None;
         self.handle = None;
     }
 

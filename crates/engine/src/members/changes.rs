@@ -9,8 +9,8 @@
 //!   that are current already (`members`), stripes that are settled (`forced`).
 
 use crate::members::Drives;
-use crate::members::slots::attach;
-use env::{DriveSource, Member};
+use crate::members::slots::{Slot, attach};
+use env::{DriveSource, IoError, IoErrorKind, Member};
 use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
 use std::cell::Ref;
 use std::rc::Rc;
@@ -88,9 +88,8 @@ impl Drives {
                 Ok(before)
             }
             Change::ReplacementBegan { slot, .. } | Change::ReplacementEnded { slot } => {
-                self.check_slot(*slot)?;
-                let filled =
-                    drive.map(|drive| crate::members::slots::replacement(env, &drive, limit)).transpose();
+                let of = self.check_slot(*slot)?;
+                let filled = drive.map(|drive| of.begin_replacement(env, &drive, limit)).transpose();
                 let filled = filled.map_err(|error| error.to_string())?;
                 let before = self.members.swap_replacement(*slot, filled);
                 self.apply(change);
@@ -110,10 +109,14 @@ impl Drives {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.name()));
         };
         let before = self.members.swap(slot, Some(replacement.member.clone()));
+        // A write that was planned without the slot, as the drive before failed here, went to neither.
+        let is_passed_over = self.is_redundant() && self.health.failing().contains(slot);
         self.apply(change);
+        // It lacks a write of this shard's, and the controller has not heard yet.
         if let Some(error) = replacement.failed.get() {
-            // It lacks a write of this shard's, and the controller has not heard yet.
             self.fail_drive(slot, error, "write while it was being filled");
+        } else if is_passed_over {
+            self.fail_drive(slot, IoError::new(IoErrorKind::Gone), "writes that passed over its slot");
         }
         Ok(before)
     }
@@ -143,12 +146,8 @@ impl Drives {
         self.look_at_health();
     }
 
-    fn check_slot(&self, slot: DriveIndex) -> Result<(), String> {
-        match self.members.slot(slot) {
-            Some(_) => Ok(()),
-            None => {
-                Err(format!("'{}' has {} slots, and no slot {slot}", self.name(), self.geometry().drives()))
-            }
-        }
+    fn check_slot(&self, slot: DriveIndex) -> Result<&Slot, String> {
+        let none = || format!("'{}' has {} slots, and no slot {slot}", self.name(), self.geometry().drives());
+        self.members.slot(slot).ok_or_else(none)
     }
 }

@@ -134,9 +134,9 @@ impl Drives {
 
     fn report_failure(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
         self.health.reporting(drive);
-        let volume = self.clone();
+        let (volume, swaps) = (self.clone(), self.members.drives_of(drive));
         self.shard.env().spawn("report a failure", async move {
-            let kind = ReportKind::DriveFailed { drive, error, operation };
+            let kind = ReportKind::DriveFailed { drive, swaps, error, operation };
             let env = volume.shard.env();
             match volume.shard.report(volume.spec.id, kind).await {
                 Ok(()) => volume.health.reported(env, drive),
@@ -164,7 +164,8 @@ impl Drives {
     }
 
     /// A drive that is being filled did not take a write, or lacks one already: waits until it is certain that it
-    /// will not take the slot as it is.
+    /// will not take the slot as it is. That is so of one that was dropped meanwhile: whichever drive is filled next, or has
+    /// the slot, is not charged with what this one lacks.
     ///
     /// # Errors
     /// When that cannot be made certain: then the write must not be acknowledged.
@@ -174,11 +175,14 @@ impl Drives {
         replacement: &Rc<Replacement>,
         error: IoError,
     ) -> Result<(), IoError> {
+        if !self.members.concerns(drive, replacement) {
+            return Ok(());
+        }
         if replacement.failed.get().is_none() {
             replacement.failed.set(Some(error));
             let (volume, replacement) = (self.clone(), replacement.clone());
             self.shard.env().spawn("report a failed replacement", async move {
-                let kind = ReportKind::ReplacementFailed { drive, error };
+                let kind = ReportKind::ReplacementFailed { drive, number: replacement.number, error };
                 let result = volume.shard.report(volume.spec.id, kind).await;
                 replacement.settled.set(Some(result));
                 volume.members.changed().notify(volume.shard.env());

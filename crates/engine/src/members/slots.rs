@@ -43,6 +43,8 @@ struct Window {
 /// A drive that is being filled.
 pub(crate) struct Replacement {
     pub(crate) member: Rc<Member>,
+    /// Which of the slot's it is, in the order in which they came; the first is 1.
+    pub(crate) number: u64,
     /// It lacks a write.
     pub(crate) failed: Cell<Option<IoError>>,
     /// Whether it is certain that it will not take the slot as it is.
@@ -57,6 +59,8 @@ pub(crate) struct Slot {
     windows: RefCell<Vec<Window>>,
     /// How many drives have had the slot.
     drives: Cell<u64>,
+    /// How many drives were to be filled for it.
+    replacements: Cell<u64>,
     /// Where the last read of it ended, in its part of the volume: the next one is near if it begins there.
     pub(crate) last_end: Cell<u64>,
     /// Unreadable places that writing anew did not repair.
@@ -85,7 +89,7 @@ impl Members {
                 *slot.member.borrow_mut() = Some(attach(env, source, limit)?);
             }
             if let Some(Some(source)) = attachment.replacements.get(index) {
-                *slot.replacement.borrow_mut() = Some(replacement(env, source, limit)?);
+                *slot.replacement.borrow_mut() = Some(slot.begin_replacement(env, source, limit)?);
             }
         }
         members.look_whether_any_rotates();
@@ -124,6 +128,12 @@ impl Members {
     pub(crate) fn is_in_slot(&self, drive: DriveIndex, member: &Rc<Member>) -> bool {
         let slot = self.slot(drive);
         slot.is_some_and(|slot| slot.member.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, member)))
+    }
+
+    /// Whether a drive that is or was being filled for a slot can have it, or has it.
+    pub(crate) fn concerns(&self, drive: DriveIndex, replacement: &Rc<Replacement>) -> bool {
+        let is_filled = self.replacement(drive).is_some_and(|now| Rc::ptr_eq(&now, replacement));
+        is_filled || self.is_in_slot(drive, &replacement.member)
     }
 
     /// Told when what becomes of a drive that is being filled is settled.
@@ -224,6 +234,20 @@ impl Members {
 }
 
 impl Slot {
+    /// A drive that is to be filled for the slot. It counts even if it cannot be used: the controller counts those that it
+    /// sends.
+    pub(crate) fn begin_replacement(
+        &self,
+        env: &Env,
+        source: &Arc<dyn DriveSource>,
+        limit: Duration,
+    ) -> env::Result<Rc<Replacement>> {
+        let number = self.replacements.get() + 1;
+        self.replacements.set(number);
+        let member = attach(env, source, limit)?;
+        Ok(Rc::new(Replacement { member, number, failed: Cell::new(None), settled: Cell::new(None) }))
+    }
+
     /// Operations that the drive has not returned; the most there can be where there is no drive.
     pub(crate) fn outstanding(&self) -> u32 {
         self.member.borrow().as_ref().map_or(u32::MAX, |member| member.outstanding())
@@ -232,18 +256,6 @@ impl Slot {
 
 pub(crate) fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Member>> {
     Ok(Rc::new(Member::attach(env, source.as_ref(), limit)?))
-}
-
-pub(crate) fn replacement(
-    env: &Env,
-    source: &Arc<dyn DriveSource>,
-    limit: Duration,
-) -> env::Result<Rc<Replacement>> {
-    Ok(Rc::new(Replacement {
-        member: attach(env, source, limit)?,
-        failed: Cell::new(None),
-        settled: Cell::new(None),
-    }))
 }
 
 /// Answers once a drive that is used no more has returned everything this shard asked of it.

@@ -1,0 +1,102 @@
+//! What comes of asking one drive is charged to that drive, and not to whichever has its slot by then.
+
+use crate::common::{self, Bench, MIB};
+use controller::{AddSpare, Command, VolumeState};
+use engine::{Report, ReportKind, ShardIndex};
+use env::{Buf, IoError, IoErrorKind};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+
+/// Room for the label, and for a volume of several regions.
+const DRIVE: u64 = common::DRIVE + 64 * MIB;
+
+/// The second region begins here; another shard has it.
+const ELSEWHERE: u64 = 64 * MIB;
+
+const STRIPE: u64 = 2 * 65536;
+
+/// A volume on some drives whose first two regions are written, on two shards; and a drive `r`.
+fn bench(seed: u64, level: &str, drives: &[&str]) -> Bench {
+    let mut bench = Bench::in_order(seed, 2, 0);
+    bench.add_drives(drives, DRIVE);
+    bench.add_drives(&["r"], DRIVE);
+    bench.boot(&[]);
+    bench.create("data", level, drives);
+    bench.write("data", 0, 1, STRIPE);
+    bench.write("data", ELSEWHERE, 1, STRIPE);
+    bench.settle("data");
+    bench
+}
+
+fn replace(drive: &str, with: &str) -> Command {
+    Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: false }
+}
+
+/// Writes of two shards failed on a drive that was being filled, and both shards told of it. The first report had it dropped; by
+/// the second, the drive that had the slot went out, which was sound: a volume of RAID 0 was lost.
+#[test]
+fn a_replacement_that_fails_on_two_shards_is_dropped_and_the_drive_of_the_slot_stays() {
+    for level in ["raid0", "raid1"] {
+        let mut bench = bench(1, level, &["a", "b"]);
+        bench.ask(replace("data:1", "r")).unwrap();
+        bench.sim.drive("r").unwrap().vanish();
+        let writes = [0, ELSEWHERE].map(|at| bench.begin_write("data", at, 2, STRIPE));
+        for write in &writes {
+            bench.sim.finish(write).unwrap().unwrap();
+        }
+        bench.settle("data");
+        let info = bench.show("data");
+        assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "b"), "{level}");
+        assert_eq!(bench.count_events("does not replace drive b"), 1, "{level}");
+        bench.expect("data", 0, 2, STRIPE);
+        bench.expect("data", ELSEWHERE, 2, STRIPE);
+    }
+}
+
+/// A drive hung. A request of a host ran out of its time first: the drive went out, and a hot spare took its slot. Then the
+/// controller's own flush ran out of its time, which the same drive had been asked for, and the spare went out for it.
+#[test]
+fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its_slot() {
+    let mut bench = bench(2, "raid5", &["a", "b", "c"]);
+    bench.ask(Command::SpareAdd(AddSpare { drive: "r".into(), ..AddSpare::default() })).unwrap();
+    bench.write("data", 0, 2, STRIPE);
+    bench.wait(1);
+    let hung = bench.sim.drive("b").unwrap();
+    hung.hold();
+    let volume = bench.shards[0].volume_named("data").unwrap();
+    let range = ByteRange::new(ByteOffset(0), ByteCount(3 * STRIPE));
+    let env = volume.shard().env().clone();
+    let reading = env.spawn("read", async move { volume.read(range, Buf::unpooled(range.len)).await.0 });
+    // The region is quiet by now, and its mark is about to go.
+    bench.wait(15);
+    let asked = hung.in_flight();
+    assert!(asked >= 2, "it was asked to read and to flush: {asked}");
+    bench.wait(60);
+    bench.sim.finish(&reading).unwrap().unwrap();
+    let info = bench.show("data");
+    assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "r"));
+    assert_eq!(bench.count_events("failed ("), 1, "{:?}", bench.events());
+    bench.expect("data", 0, 2, STRIPE);
+}
+
+/// A drive that was being replaced was gone, and two shards told of it. By the first report it went out, and the drive that was being
+/// filled had the slot at once; by the second, which came after that, that one went out.
+#[test]
+fn a_failure_that_a_second_shard_tells_late_is_not_charged_to_the_drive_that_took_over() {
+    let mut bench = bench(3, "raid1", &["a", "b"]);
+    bench.ask(replace("data:1", "r")).unwrap();
+    bench.sim.drive("b").unwrap().vanish();
+    bench.write("data", 0, 2, STRIPE);
+    bench.wait(1);
+    assert_eq!(bench.show("data").drives[1].name, "r");
+    let (drive, error) = (DriveIndex(1), IoError::new(IoErrorKind::TimedOut));
+    let kind = ReportKind::DriveFailed { drive, swaps: 0, error, operation: "write" };
+    let volume = bench.shards[1].volume_named("data").unwrap().spec().id;
+    let late = Report { from: ShardIndex(1), number: u64::MAX, volume, kind };
+    assert!(bench.reports.as_ref().unwrap().send(late).is_ok());
+    bench.wait(30);
+    let info = bench.show("data");
+    assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "r"));
+    bench.ask(Command::DriveOffline { drive: "a".into() }).unwrap();
+    bench.expect("data", 0, 2, STRIPE);
+    bench.expect("data", ELSEWHERE, 1, STRIPE);
+}
