@@ -280,8 +280,8 @@ fn hosts_do_not_notice_that_a_log_device_fails() {
 fn a_log_that_fails_while_it_comes_leaves_a_journal_on_the_members() {
     let prepare = || {
         let log = Log::default();
-        let mut bench = prepared(15, 2, &[]);
-        drop(begin_work(&mut bench, &log));
+        let bench = prepared(15, 2, &[]);
+        drop(begin_work(&bench, &log));
         (bench, log)
     };
     let (mut bench, _) = prepare();
