@@ -39,19 +39,8 @@ const FROM: [Level; 8] = [
 const TO: [Level; 7] =
     [Level::Raid0, Level::Raid5, Level::Raid5ee, Level::Raid6, Level::Raid10, Level::Raid50, Level::Raid60];
 
-/// Levels that can become longer on the drives that they have: rows follow that lie as those before.
-const LONGER: [Level; 10] = [
-    Level::Raid0,
-    Level::Raid00,
-    Level::Raid1,
-    Level::Raid4,
-    Level::Raid5,
-    Level::Raid5ee,
-    Level::Raid6,
-    Level::Raid10,
-    Level::Raid50,
-    Level::Raid60,
-];
+/// Levels that can only become longer on the drives that they have, as all others can: rows follow that lie as those before.
+const ONLY_LONGER: [Level; 2] = [Level::Raid00, Level::Raid4];
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -347,7 +336,7 @@ fn check_levels(name: &str, of: &VolumeLabel, level: Level, stays: bool) -> Resu
     let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
     let is_far = of.mirrors == Some(MirrorArrangement::Far);
     match stays {
-        true if LONGER.contains(&of.level) && !is_far => Ok(()),
+        true if (FROM.contains(&of.level) || ONLY_LONGER.contains(&of.level)) && !is_far => Ok(()),
         false if FROM.contains(&of.level) && TO.contains(&level) => Ok(()),
         true => Err(invalid(format!(
             "'{name}' cannot become longer as {}; create a volume on other drives and copy",

@@ -341,11 +341,12 @@ impl Cache {
         if let Some(log) = self.promises.log() {
             self.promises.wanted.borrow_mut().insert(stripe);
             let logged = match self.log_wanted(&log).await {
-                Ok(()) if write.is_logged.get() && !log.is_closed.get() => return Ok(()),
+                Ok(()) if write.is_logged.get() => Ok(()),
                 // It was destaged meanwhile, or lies under newer data.
-                Ok(()) if !log.is_closed.get() => self.secure_what_is_written(&log).await,
+                Ok(()) => self.secure_what_is_written(&log).await,
                 failed => failed,
             };
+            // No record of a log that was closed meanwhile counts.
             if logged.is_ok() && !log.is_closed.get() {
                 return logged;
             }
