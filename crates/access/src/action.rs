@@ -94,6 +94,7 @@ actions! {
     DriveOffline       "drive-offline"         -          -         yes;
     DriveClearFailed   "drive-clear-failed"    -          -         yes;
     DriveReplace       "drive-replace"         -          -         yes;
+    DriveRescan        "drive-rescan"          -          -         yes;
     DriveForget        "drive-forget"          -          -         yes;
     VolumeCreate       "volume-create"         -          -         yes;
     VolumeSet          "volume-set"            -          -         yes;
@@ -174,6 +175,7 @@ impl Action {
             Command::DriveOffline { .. } => Action::DriveOffline,
             Command::DriveClearFailed { .. } => Action::DriveClearFailed,
             Command::DriveReplace { .. } => Action::DriveReplace,
+            Command::DriveRescan { .. } => Action::DriveRescan,
             Command::DriveForget { .. } => Action::DriveForget,
             Command::VolumeCreate(_) => Action::VolumeCreate,
             Command::VolumeSet { .. } => Action::VolumeSet,

@@ -11,6 +11,7 @@ mod disks;
 mod events;
 mod failed;
 mod foreign;
+mod grown;
 mod half_done;
 mod hosts;
 mod imports_md;

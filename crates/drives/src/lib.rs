@@ -9,7 +9,7 @@
 //! | `nbd://HOST[:PORT]/EXPORT`, `nbd+unix:///EXPORT?socket=PATH` | [`NbdDrive`]: an export somewhere else |
 //! | anything else | a file or block device (or whatever the world knows by that name) |
 //!
-//! A [`Window`] shows a part of a drive, to be read only. Drives with faults on purpose are those of the simulated world.
+//! A [`Window`] shows a part of a drive, to be read only; a [`Beginning`] is as much of a drive as there was before it became larger. Drives with faults on purpose are those of the simulated world.
 
 mod memory;
 mod nbd_drive;
@@ -20,7 +20,7 @@ mod window;
 pub use memory::MemoryDrive;
 pub use nbd_drive::NbdDrive;
 pub use null::NullDrive;
-pub use window::Window;
+pub use window::{Beginning, Window};
 
 use env::{DriveIdentity, DriveSource, Env, Error, ErrorKind, Result};
 use std::sync::Arc;

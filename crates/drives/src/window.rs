@@ -1,13 +1,13 @@
-//! A part of a drive as a drive of its own, to be read and never written.
+//! A part of a drive as a drive of its own: any part, to be read and never written, or its beginning.
 
-use crate::request::give_back;
+use crate::request::{give_back, objection};
 use env::{
     BlockStatus, Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
-    Result, StatusExtent,
+    Result, StatusExtent, Traffic,
 };
 use std::rc::Rc;
 use std::sync::Arc;
-use units::ByteRange;
+use units::{ByteCount, ByteRange};
 
 /// A range of another drive, read-only.
 ///
@@ -83,6 +83,54 @@ impl Drive for Attached {
             IoRequest::Health | IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
                 self.inner.start(request, completion)
             }
+        }
+    }
+}
+
+/// The beginning of another drive, to be used as the whole of it: what lies behind is not touched.
+pub struct Beginning {
+    inner: Arc<dyn DriveSource>,
+    info: DriveInfo,
+}
+
+impl Beginning {
+    /// The first bytes of `inner`, in whole sectors.
+    pub fn new(inner: Arc<dyn DriveSource>, size: ByteCount) -> Beginning {
+        let whole = inner.info();
+        let size = size.min(whole.size).align_down(whole.logical_sector.bytes());
+        let info = DriveInfo { size, ..whole.clone() };
+        Beginning { inner, info }
+    }
+}
+
+impl DriveSource for Beginning {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
+        Ok(Rc::new(AttachedBeginning { inner: self.inner.attach(env)?, info: self.info.clone() }))
+    }
+
+    fn traffic(&self) -> Option<&Traffic> {
+        self.inner.traffic()
+    }
+}
+
+struct AttachedBeginning {
+    inner: Rc<dyn Drive>,
+    info: DriveInfo,
+}
+
+impl Drive for AttachedBeginning {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        match objection(&self.info, &request) {
+            Some(kind) => give_back(request, completion, Err(IoError::new(kind))),
+            None => self.inner.start(request, completion),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::ddf::Site;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// What is reserved at the end of every drive, at least: where DDF keeps its data.
@@ -90,6 +91,10 @@ impl Tail {
 
     /// The room of the journals of all volumes.
     pub const JOURNALS: ByteCount = ByteCount(14 << 20);
+
+    /// What lies in it beside the structure, at its end, from its beginning on: the workspace with the journals; maps, the witness and the undo log.
+    pub const BESIDE_STRUCTURE: [Range<u64>; 2] =
+        [0..crate::ddf::WORKSPACE, REGION.0..UNDO_AT.0 + Tail::UNDO.0];
 
     /// The tail at the end of a drive of `size`; `None` where there is no room for it and anything before it.
     pub fn of(size: ByteCount) -> Option<Tail> {

@@ -184,3 +184,34 @@ fn what_is_handed_over_must_be_a_listening_socket() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("file 3") && said.contains("is no socket"), "{said}");
 }
+
+/// Their label is where it was; an operator has it moved to the end.
+#[test]
+fn files_that_were_made_longer_have_all_of_their_room() {
+    let mut controller = Controller::new("longer");
+    let drives = controller.volume("data", "raid0", 2);
+    let before = controller.capacity("data");
+    let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
+    let content = pattern(7, before as usize);
+    host.write(0, &content).expect("it is written");
+    host.flush().expect("it is flushed");
+    drop(host);
+    controller.stop();
+    let longer = std::fs::metadata(&drives[0]).expect("it is there").len() + (64 << 20);
+    for drive in &drives {
+        let file = std::fs::File::options().write(true).open(drive).expect("it can be written");
+        file.set_len(longer).expect("it is made longer");
+    }
+    controller.start();
+    let shown = controller.softroc(&["drive", "show", &drives[0]]).ok();
+    assert!(shown.contains("softroc drive rescan"), "{shown}");
+    let said = controller.softroc(&["drive", "rescan", &drives[0], &drives[1]]).ok();
+    assert!(said.contains("from the next start of the controller on"), "{said}");
+    controller.kill_9();
+    controller.start();
+    assert_eq!(controller.json(&["drive", "show", &drives[0]])["drive"]["size_bytes"].as_u64(), Some(longer));
+    controller.softroc(&["volume", "expand", "data"]).ok();
+    until("the new room", || controller.capacity("data") > before + (100 << 20));
+    let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
+    assert!(host.read(0, content.len()).expect("it is readable") == content);
+}

@@ -168,6 +168,7 @@ impl Commands {
             stale_regions: 0,
             uuid: None,
             size_bytes: info.map(|info| info.size.0),
+            grown_to_bytes: drive.and_then(Drive::grown_to).map(|size| size.0),
             kind: info.map(|info| info.kind.to_string()),
             identity: info.map(|info| info.identity.0.clone()),
             logical_sector_bytes: info.map(|info| info.logical_sector.bytes().0),

@@ -102,6 +102,7 @@ impl Commands {
             | Command::DriveOnline { .. }
             | Command::DriveClearFailed { .. }
             | Command::DriveReplace { .. }
+            | Command::DriveRescan { .. }
             | Command::DriveForget { .. }
             | Command::AlarmSet { .. }
             | Command::VolumeCreate(_)
@@ -169,6 +170,9 @@ impl Commands {
             }
             Command::DriveReplace { drive, with, destroy_data } => {
                 self.drive_changed(self.lifecycle.replace_drive(&drive, &with, destroy_data).await).await
+            }
+            Command::DriveRescan { drive, was_bytes } => {
+                self.drive_changed(self.lifecycle.rescan_drive(&drive, was_bytes).await).await
             }
             Command::DriveForget { drive } => done(self.lifecycle.forget_drive(&drive).await),
             Command::VolumeCreate(create) => {

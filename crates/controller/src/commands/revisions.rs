@@ -94,6 +94,7 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
         stale_regions: _,
         uuid,
         size_bytes,
+        grown_to_bytes,
         kind,
         identity,
         logical_sector_bytes,
@@ -113,7 +114,15 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
     } = drive.clone();
     let warning = health.and_then(|health| health.warning);
     let what = (name, uuid, kind, identity, model, serial, firmware, enclosure, bay);
-    let sizes = (size_bytes, logical_sector_bytes, physical_sector_bytes, rotational, read_only, foreign);
+    let sizes = (
+        size_bytes,
+        grown_to_bytes,
+        logical_sector_bytes,
+        physical_sector_bytes,
+        rotational,
+        read_only,
+        foreign,
+    );
     (what, sizes, (state, reason, volumes, slot, free_bytes, warning, numbers))
 }
 

@@ -131,6 +131,7 @@ event_codes! {
     DriveCleared "drive.cleared" Warning "An operator erased the metadata by which another system knew the drive.";
     DriveUnsteady "drive.unsteady" Warning "A drive vanished and came back several times; the next time it stays out.";
     DriveTrusted "drive.trusted" Info "An operator cleared the failure of a drive; it can be used again.";
+    DriveGrown "drive.grown" Info "A drive was made larger, and all of it is used from now on, by order.";
     DriveUnregistered "drive.unregistered" Info "An operator unregistered a drive.";
 
     SpareAdded "spare.added" Info "A drive is a hot spare.";

@@ -60,6 +60,15 @@ pub enum Command {
         #[serde(default)]
         destroy_data: bool,
     },
+    /// Looks how large a drive is now, and has all of it used if it became larger. Answered by [`Reply::Drive`](crate::interface::Reply::Drive),
+    /// with notes.
+    DriveRescan {
+        /// Which.
+        drive: String,
+        /// How large it was, where the controller cannot know that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        was_bytes: Option<u64>,
+    },
     /// Switches the light that shows where a drive sits. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveLocate {
         /// Which.

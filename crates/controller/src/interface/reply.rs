@@ -225,6 +225,9 @@ pub struct DriveInfo {
     pub uuid: Option<String>,
     /// Its capacity; `None` while it cannot be opened.
     pub size_bytes: Option<u64>,
+    /// How large it became since: it is used as large as it was until it is rescanned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grown_to_bytes: Option<u64>,
     /// `block device`, `file`, `memory`, ...; `None` while it cannot be opened.
     pub kind: Option<String>,
     /// The same drive under another name has the same identity.

@@ -62,6 +62,17 @@ impl Access {
         Ok(Access { source, member, writer, place: Rc::default(), write_cache: Rc::default() })
     }
 
+    /// The drive as large as it was before it became larger.
+    ///
+    /// # Errors
+    /// When it cannot be attached.
+    pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> env::Result<Access> {
+        let source = Arc::new(drives::Beginning::new(self.source.clone(), size));
+        let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
+        let writer = member.beside();
+        Ok(Access { source, member, writer, place: Rc::default(), write_cache: self.write_cache.clone() })
+    }
+
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
     /// on what is written now, were anything written now (rule (d)).
     pub(super) fn writes_under_way(&self) -> u32 {

@@ -34,6 +34,12 @@ pub(crate) struct Drive {
     /// How it is opened.
     pub(super) spec: String,
     access: RefCell<Option<Access>>,
+    /// All of it, while it is used as large as it was before it became larger.
+    pub(super) whole: RefCell<Option<Access>>,
+    /// How large it was when it was used last.
+    pub(super) was: Cell<Option<ByteCount>>,
+    /// Whether it is to have all of its room from the next start on.
+    pub(super) wants_room: Cell<bool>,
     /// Ways to it that were closed while writes were under way.
     left: RefCell<Vec<Access>>,
     /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
@@ -58,6 +64,9 @@ impl Drive {
             name,
             spec: spec.to_owned(),
             access: RefCell::default(),
+            whole: RefCell::default(),
+            was: Cell::new(None),
+            wants_room: Cell::new(false),
             left: RefCell::default(),
             draining: RefCell::default(),
             problem: RefCell::default(),
@@ -172,8 +181,17 @@ impl Drive {
 
     /// Lets go of it, and of the lock against another controller; of that only when no write to it is under way any more.
     pub(crate) fn close(&self) {
+        // It may have another size when it is opened again.
+        self.was.set(self.size_to_remember());
         let left = self.access.borrow_mut().take();
+        self.whole.take();
         self.left.borrow_mut().extend(left.filter(|access| access.writes_under_way() > 0));
+    }
+
+    /// It is used in that way from now on; `whole`: all of it, where that is less.
+    pub(super) fn use_as(&self, access: &Access, whole: Option<&Access>) {
+        self.access.replace(Some(access.clone()));
+        self.whole.replace(whole.cloned());
     }
 
     /// It is taken from a volume's shards: `is_quiesced` will be set when they have back all that they asked of it.
@@ -257,6 +275,15 @@ impl Drive {
             let Some(again) = self.opened(env).await else { return };
             access = again;
             read = access.read_label().await;
+        }
+        if let Ok(at_end) = &read
+            && let Some(earlier) = self.look_at_earlier_end(env, &access, at_end).await.transpose()
+        {
+            read = earlier.map(|(earlier, label)| {
+                self.use_as(&earlier, Some(&access));
+                access = earlier;
+                label
+            });
         }
         match read {
             Ok(label) => {

@@ -1,7 +1,7 @@
 //! The room of drives: opened, looked at, remembered, asked for their health.
 //!
 //! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
-//! a list of hints where to look: the truth is in the drives' labels), which of them failed (`failed-drives.toml`),
+//! a list of hints where to look, and how large they were: the truth is in the drives' labels), which of them failed (`failed-drives.toml`),
 //! which arrays they made (`arrays.toml`) or made once (`deleted-arrays.toml`), by what numbers they are known (`numbers.toml`), and what
 //! they said of their health.
 //!
@@ -15,6 +15,7 @@ pub(crate) mod access;
 mod deleted;
 mod drive;
 mod failed;
+mod grown;
 pub(crate) mod health;
 mod kept;
 mod log_labels;
@@ -41,6 +42,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use structures::{Written, write_structures};
+use units::ByteCount;
 
 /// Where the names of drives are remembered.
 const FILE: &str = "drives.toml";
@@ -48,6 +50,12 @@ const FILE: &str = "drives.toml";
 #[derive(Serialize, Deserialize, Default)]
 struct Hints {
     drives: Vec<String>,
+    /// How large they are used: what is SoftROC's lies at the end of each.
+    #[serde(default)]
+    sizes: BTreeMap<String, u64>,
+    /// Those that are to have all of their room from the next start on, where they became larger.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    want_room: Vec<String>,
 }
 
 /// The drives that the controller knows.
@@ -136,13 +144,16 @@ impl Inventory {
         self.load_deleted().await;
         self.load_numbers().await;
         let hints = self.load_hints().await;
-        for spec in hints.iter().chain(given) {
+        for spec in hints.drives.iter().chain(given) {
             if self.drive_called(spec).is_some() && !is_volatile(spec) {
                 continue;
             }
             let drive = self.new_drive(spec);
+            hints.sizes.get(spec).into_iter().for_each(|size| drive.set_earlier_size(ByteCount(*size)));
+            drive.wants_room.set(hints.want_room.contains(spec));
             drive.look(&self.env).await;
-            if !hints.contains(spec)
+            self.let_wanted_grow(&drive).await;
+            if !hints.drives.contains(spec)
                 && let Err(why) = drive.check_made_for_a_drive().await
             {
                 tracing::error!("{why}");
@@ -154,9 +165,9 @@ impl Inventory {
         self.remember_drives().await;
     }
 
-    async fn load_hints(&self) -> Vec<String> {
+    async fn load_hints(&self) -> Hints {
         match self.load::<Hints>(FILE).await {
-            Ok(hints) => hints.drives,
+            Ok(hints) => hints,
             Err(why) => {
                 self.events.report(
                     EventCode::ControllerDrivesUnreadable,
@@ -165,16 +176,17 @@ impl Inventory {
                     "drives that were registered before are not used",
                     format!("the list of drives, {FILE}, cannot be read: {why}; register the drives again"),
                 );
-                Vec::new()
+                Hints::default()
             }
         }
     }
 
-    /// Remembers the names of all drives that outlive this process.
-    async fn remember_drives(&self) {
+    /// Remembers the names of all drives that outlive this process, and how large they are.
+    pub(crate) async fn remember_drives(&self) {
         let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
         let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
-        if let Err(why) = self.store(FILE, &Hints { drives }).await {
+        let (sizes, want_room) = self.sizes();
+        if let Err(why) = self.store(FILE, &Hints { drives, sizes, want_room }).await {
             self.events.report(
                 EventCode::ControllerDrivesNotStored,
                 "controller",

@@ -288,7 +288,7 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
     let least = ByteCount(of.capacity_bytes);
     if stays && (whole.capacity() <= least || capacity == least) {
         return Err(invalid(format!(
-            "'{name}' is so already: its drives have room for {}, and it has {least}; add drives with --add, replace all of them by larger ones with 'softroc drive replace DRIVE --with DRIVE', or choose another --level or --strip",
+            "'{name}' is so already: its drives have room for {}, and it has {least}; add drives with --add, replace all of them by larger ones with 'softroc drive replace DRIVE --with DRIVE', run 'softroc drive rescan DRIVE' where they were made larger, or choose another --level or --strip",
             whole.capacity()
         )));
     }

@@ -21,6 +21,7 @@ mod grow;
 mod logs;
 mod preview;
 mod repair;
+mod rescan;
 mod returning;
 mod scan;
 mod shape;

@@ -267,7 +267,7 @@ impl Lifecycle {
     }
 
     /// A drive was added: where that completes an array, it is started. Notes, a sentence each.
-    async fn assemble_with(self: &Rc<Self>, drive: &Drive) -> Vec<String> {
+    pub(super) async fn assemble_with(self: &Rc<Self>, drive: &Drive) -> Vec<String> {
         let mut notes = Vec::new();
         if drive.log_label().is_some() && !self.arrays.is_log_device(drive) {
             notes.push(format!(

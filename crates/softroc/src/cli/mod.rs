@@ -363,6 +363,18 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Look how large drives are now: what became larger is used altogether from now on, or from the next start on if it is in use.
+    Rescan {
+        /// The drives: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+        /// How large they were, where this controller cannot know that.
+        #[arg(long, value_name = "SIZE")]
+        was: Option<ByteCount>,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Replace a drive: the new one is rebuilt if the old one is out, and copied to first if it still serves.
     Replace {
         /// The drive to replace: its path, or VOLUME:SLOT.

@@ -184,6 +184,11 @@ impl Control {
                 let command = Command::DriveReplace { drive, with, destroy_data: *destroy_data };
                 self.show(&command, output.json)
             }
+            DriveCommand::Rescan { drives, was, output } => {
+                let was_bytes = was.map(|size| size.0);
+                let rescan = |drive: &String| Ok(Command::DriveRescan { drive: named(drive)?, was_bytes });
+                self.show_each(of_each(drives, rescan)?, output.json)
+            }
             DriveCommand::Locate { drives, off, output } => {
                 let locate = |drive: &String| Ok(Command::DriveLocate { drive: named(drive)?, on: !off });
                 self.show_each(of_each(drives, locate)?, output.json)

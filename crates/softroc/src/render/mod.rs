@@ -80,6 +80,8 @@ fn one_drive(drive: &DriveInfo) -> String {
         false => both_capacities(ByteCount(size)),
     };
     add("capacity", drive.size_bytes.map(both));
+    let grown = |size| format!("{}, not used yet: run 'softroc drive rescan {}'", both(size), drive.name);
+    add("grown to", drive.grown_to_bytes.map(grown));
     add("free", drive.free_bytes.map(|bytes| ByteCount(bytes).to_string()));
     add("stale regions", (drive.stale_regions > 0).then(|| drive.stale_regions.to_string()));
     add("kind", drive.kind.clone());

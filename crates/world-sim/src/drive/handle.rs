@@ -229,6 +229,12 @@ impl SimDrive {
         self.cell.state.borrow_mut().cut = Some(len.align_down(ByteCount(4096)));
     }
 
+    /// Its file is made longer or, before anybody used it, shorter: whoever opens it from now on has so much of it, which is no more than it was made with.
+    pub fn set_length(&self, len: ByteCount) {
+        self.note("has another length");
+        self.cell.state.borrow_mut().length = len.min(self.size()).align_down(ByteCount(4096));
+    }
+
     fn depart(&self, presence: Presence) {
         self.cell.interrupt(&self.core, None);
         let mut state = self.cell.state.borrow_mut();

@@ -82,6 +82,8 @@ struct State {
     presence: Presence,
     /// Its file was truncated to so many bytes.
     cut: Option<ByteCount>,
+    /// How long it is to whoever opens it.
+    length: ByteCount,
     /// Counts departures: attachments from before one stay dead.
     epoch: u64,
     lease: Weak<Lease>,
@@ -133,6 +135,7 @@ impl DriveCell {
             content: Content::new(&options, key),
             presence: Presence::Present,
             cut: None,
+            length: options.size,
             epoch: 0,
             lease: Weak::new(),
             lease_of: 0,
@@ -197,7 +200,7 @@ impl DriveCell {
         state.lease = Arc::downgrade(&lease);
         state.lease_of = process;
         let mut info = self.info(name);
-        info.size = state.cut.unwrap_or(info.size);
+        info.size = state.cut.unwrap_or(state.length);
         Ok(Arc::new(Source {
             sim: core.id(),
             drive: self.name.clone(),

@@ -1,0 +1,227 @@
+//! Drives that are larger than they were: files that were made longer, block devices of machines and volume managers.
+//!
+//! What SoftROC has on a drive lies at its end, by its size. How large each drive is, is remembered (`drives.toml`). Where a drive is larger than that, and
+//! nothing of SoftROC's is at its end, it is looked for at the end that the drive had. A drive where it is found there is used as large as it was, and the rest of it is
+//! left alone, until an operator wants more ([`Inventory::let_grow`]): then what lies at the earlier end moves to the end.
+//!
+//! # Fault model and invariants
+//! - Nobody uses the drive while that moves: no array that runs, and no write from before is under way.
+//! - What moves lies behind its earlier place altogether. That stays as it is until all of it is durable at the end, and was read there.
+//! - Maps, journals and the witness are there before the structure that names them, and the anchor, without which nothing is found, comes last. Killed or cut off
+//!   before it: the drive is found as large as it was. Afterwards: at its end. What is left at the earlier end then means nothing: it is the label of the same drive.
+//! - What a drive that became larger has at its end may be anything that lay there before it was a part of the drive, also an earlier label of SoftROC's.
+//!   The earlier end, at which it was used last, tells what the drive is.
+//! - A drive whose tail lies in front of its data, as an import leaves it, is not moved: its place is the same, but what names it would be written over.
+
+use super::access::{Access, LabelSeen};
+use super::drive::Drive;
+use super::structures::{Written, write_structures};
+use super::{Inventory, is_volatile};
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use env::{Env, IoError, IoErrorKind};
+use ondisk::{Carried, Tail, TailPlace, Telling};
+use std::rc::Rc;
+use units::{ByteCount, ByteRange};
+
+/// What moves at a time.
+const AT_A_TIME: ByteCount = ByteCount(1 << 20);
+
+/// A drive as large as it was, and what was found there.
+type Earlier = (Access, LabelSeen);
+
+impl Drive {
+    /// How large it really is, if it is used as large as it was before it became larger.
+    pub(crate) fn grown_to(&self) -> Option<ByteCount> {
+        self.whole.borrow().as_ref().map(|whole| whole.info().size)
+    }
+
+    /// How large it was when it was used last.
+    pub(crate) fn set_earlier_size(&self, size: ByteCount) {
+        self.was.set(Some(size));
+    }
+
+    /// How large it is used, or was, while it is not open.
+    pub(super) fn size_to_remember(&self) -> Option<ByteCount> {
+        self.access().map(|access| access.info().size).or(self.was.get())
+    }
+
+    /// What is found at the end that it had, if that counts more than what is found at its end.
+    ///
+    /// # Errors
+    /// When it cannot be read there: nobody can tell then what the drive is.
+    pub(super) async fn look_at_earlier_end(
+        &self,
+        env: &Env,
+        whole: &Access,
+        at_end: &LabelSeen,
+    ) -> std::result::Result<Option<Earlier>, IoError> {
+        let Some(was) = self.was.get().filter(|was| *was < whole.info().size) else { return Ok(None) };
+        let earlier = whole.beginning(env, was).map_err(|error| {
+            tracing::error!("drive {} cannot be used as large as it was: {error}", self.name);
+            IoError::new(IoErrorKind::Gone)
+        })?;
+        let found = earlier.read_label().await?;
+        let counts = match (&found, at_end) {
+            // What moved, and was killed before this was remembered.
+            (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => {
+                found.content.drive() != at_end.content.drive()
+            }
+            (LabelSeen::Sound(_), _) => true,
+            (LabelSeen::Blank | LabelSeen::Log(_), _) => false,
+            (_, at_end) => matches!(at_end, LabelSeen::Blank),
+        };
+        Ok(counts.then_some((earlier, found)))
+    }
+}
+
+impl Inventory {
+    /// A drive that is in use is to have all of its room from the next start on.
+    pub(crate) async fn want_room(&self, drive: &Drive) {
+        drive.wants_room.set(true);
+        self.remember_drives().await;
+    }
+
+    /// A drive that has become larger is used as large as it is from now on: what SoftROC has at its earlier end moves to the end. Of any other drive nothing is
+    /// to be done. Nobody uses the drive.
+    ///
+    /// # Errors
+    /// Why it is used as large as it was.
+    pub(crate) async fn let_grow(&self, drive: &Rc<Drive>) -> Result<()> {
+        let Some(whole) = drive.whole.borrow().clone() else {
+            drive.wants_room.set(false);
+            return Ok(());
+        };
+        let name = &drive.name;
+        let wrong = |why: &str| {
+            Error::new(ErrorKind::WrongState, format!("drive {name} is used as large as it was: {why}"))
+        };
+        let (Some(earlier), LabelSeen::Sound(carried)) = (drive.access(), drive.label()) else {
+            return Err(wrong("its label cannot be used; run 'softroc drive show' to see why"));
+        };
+        if earlier.place() != TailPlace::End {
+            return Err(wrong(
+                "its label lies in front of its data, since it was imported; replace it by another drive with 'softroc drive replace'",
+            ));
+        }
+        if drive.undo().is_some() {
+            return Err(wrong(
+                "its import is not finished; start its array first with 'softroc volume start'",
+            ));
+        }
+        let size = earlier.info().size;
+        let (Some(from), Some(to)) = (earlier.tail(), Tail::of(whole.info().size)) else {
+            return Err(wrong("it is too small for a label; make it larger"));
+        };
+        if to.start().0 < size.0 {
+            let least = ByteCount(size.0 + ondisk::TAIL.0);
+            let why = format!(
+                "what lies at its end moves only where all of it has room; make it {} bytes at least",
+                least.0
+            );
+            return Err(wrong(&why));
+        }
+        let moved = self.move_to_end(drive, (&earlier, from), (&whole, to), &carried).await;
+        moved.map_err(|why| {
+            Error::new(ErrorKind::Failed, format!("drive {name} is used as large as it was: {why}"))
+        })?;
+        let text = format!(
+            "drive {name} has {} now, which was {size}: what lies at its end was moved there",
+            whole.info().size
+        );
+        let effect = "volumes on it can become larger";
+        self.events.report(EventCode::DriveGrown, name, "it was made larger", effect, text);
+        Ok(())
+    }
+
+    /// Carries out what [`let_grow`](Self::let_grow) has checked. A sentence, if it could not be: then the drive is as it was.
+    async fn move_to_end(
+        &self,
+        drive: &Rc<Drive>,
+        (earlier, from): (&Access, Tail),
+        (whole, to): (&Access, Tail),
+        carried: &Carried,
+    ) -> std::result::Result<(), String> {
+        let said = |error: IoError| {
+            format!("its end could not be written ({error}); run 'softroc drive rescan {}' again", drive.name)
+        };
+        // What lay there before it was a part of this drive must not be found halfway.
+        whole.erase_marks().await.map_err(said)?;
+        copy_tail(earlier, from, whole, to).await.map_err(said)?;
+        let told = whole.site().ok_or("it has no room for a label".to_owned()).and_then(|site| {
+            let telling = Telling::of_content(&carried.content, &site);
+            let told = telling.and_then(|telling| telling.told(&site, carried.content.drive()));
+            told.map_err(|error| error.to_string())
+        })?;
+        let before = drive.structure.replace(Written::Nothing);
+        drive.use_as(whole, None);
+        let failed = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next();
+        let is_there = match failed {
+            Some(error) => Err(said(error)),
+            None => self.is_at_end(drive, carried).await,
+        };
+        if let Err(why) = is_there {
+            drive.use_as(earlier, Some(whole));
+            drive.set_structure(before);
+            drive.set_label(LabelSeen::Sound(Rc::new(carried.clone())));
+            drive.set_problem(None);
+            return Err(why);
+        }
+        drive.set_earlier_size(whole.info().size);
+        drive.wants_room.set(false);
+        if let Err(error) = earlier.erase_marks().await {
+            // Nobody looks for it there any more.
+            tracing::warn!("the earlier label of drive {} could not be erased: {error}", drive.name);
+        }
+        Ok(())
+    }
+
+    /// Whether what was moved is found at the end of the drive. A sentence, if not.
+    async fn is_at_end(&self, drive: &Rc<Drive>, carried: &Carried) -> std::result::Result<(), String> {
+        drive.look(&self.env).await;
+        match drive.label() {
+            LabelSeen::Sound(found) if found.content == carried.content => Ok(()),
+            _ => Err(drive
+                .problem()
+                .map_or("its label is not at its end".to_owned(), |problem| problem.message)),
+        }
+    }
+
+    /// Drives that are to have all of their room, and are not in use: at a start.
+    pub(super) async fn let_wanted_grow(&self, drive: &Rc<Drive>) {
+        if drive.wants_room.get()
+            && drive.access().is_some()
+            && let Err(why) = self.let_grow(drive).await
+        {
+            tracing::error!("{why}");
+        }
+    }
+
+    /// How large drives are, by how they are named, and which are to have all of their room at the next start.
+    pub(super) fn sizes(&self) -> (std::collections::BTreeMap<String, u64>, Vec<String>) {
+        let drives = self.drives.borrow();
+        let lasting = || drives.iter().filter(|drive| !is_volatile(&drive.spec));
+        let sizes = lasting().filter_map(|drive| Some((drive.spec.clone(), drive.size_to_remember()?.0)));
+        let wanted = lasting().filter(|drive| drive.wants_room.get()).map(|drive| drive.spec.clone());
+        (sizes.collect(), wanted.collect())
+    }
+}
+
+/// Copies all that lies in a tail but for the structure and the anchor.
+async fn copy_tail(
+    earlier: &Access,
+    from: Tail,
+    whole: &Access,
+    to: Tail,
+) -> std::result::Result<(), IoError> {
+    for part in Tail::BESIDE_STRUCTURE {
+        let mut at = part.start;
+        while at < part.end {
+            let len = AT_A_TIME.min(ByteCount(part.end - at));
+            let bytes = earlier.read(ByteRange::new(from.start() + ByteCount(at), len)).await?;
+            whole.write(to.start() + ByteCount(at), &bytes).await.result?;
+            at += len.0;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `drive rescan`: drives that became larger since they were opened.
+
+use crate::arrays::array::Array;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use crate::inventory::access::LabelSeen;
+use crate::lifecycle::{Lifecycle, OfDrive};
+use std::rc::Rc;
+use units::ByteCount;
+
+impl Lifecycle {
+    /// Has all of a drive used that became larger: at once if nobody uses it, or else from the next start on. `was`: how large it was, where that is not
+    /// remembered.
+    ///
+    /// # Errors
+    /// Why it is used as large as it was.
+    pub(crate) async fn rescan_drive(self: &Rc<Self>, text: &str, was: Option<u64>) -> Result<OfDrive> {
+        let drive = self.arrays.find_drive(text)?;
+        let name = drive.name.clone();
+        if drive.is_volatile() {
+            let sentence = format!(
+                "drive {name} is made anew at each start, and has the size that its name says; nothing can be looked for"
+            );
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        if was.is_some() && self.arrays.is_in_use(&drive) {
+            let sentence = format!(
+                "drive {name} was found as large as it was; run 'softroc drive rescan {name}' without --was"
+            );
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let place = self.arrays.place_of(&drive).filter(|(array, _)| array.is_running());
+        let is_out = place.as_ref().is_some_and(|(array, slot)| !array.in_use().contains(slot));
+        if self.arrays.is_in_use(&drive) && !is_out {
+            self.inventory.want_room(&drive).await;
+            let now = place.map_or(String::new(), |_| {
+                format!("; a volume that can do without it has it sooner: run 'softroc drive offline {name}', this command again, and 'softroc drive online {name}'")
+            });
+            let note = format!(
+                "drive {name} is in use: if it is larger, all of it is used from the next start of the controller on{now}"
+            );
+            return Ok((drive, vec![note]));
+        }
+        let before = drive.access().map(|access| access.info().size);
+        match &place {
+            Some((array, slot)) => {
+                let _turn = array.metadata_turn().await;
+                self.reopen_member(array, *slot, &drive).await
+            }
+            None => self.reopen(&drive, was.map(ByteCount)).await,
+        }?;
+        let is = drive.access().map(|access| access.info().size);
+        let mut notes = match (before, is) {
+            (Some(before), Some(is)) if is > before => {
+                vec![format!("drive {name} has {is} now, and had {before}")]
+            }
+            _ => vec![format!("drive {name} is as large as it was")],
+        };
+        match place {
+            Some(_) => notes.push(format!("run 'softroc drive online {name}' to use it again")),
+            None => notes.extend(self.assemble_with(&drive).await),
+        }
+        Ok((drive, notes))
+    }
+
+    /// A member that is out of an array that runs: shards that had it let go of it first.
+    async fn reopen_member(self: &Rc<Self>, array: &Rc<Array>, slot: usize, drive: &Rc<Drive>) -> Result<()> {
+        for volume in array.served() {
+            self.take_from_shards(array, &volume, slot);
+        }
+        self.reopen(drive, None).await
+    }
+
+    /// Opens a drive anew that nobody uses, and has all of it used.
+    async fn reopen(&self, drive: &Rc<Drive>, was: Option<ByteCount>) -> Result<()> {
+        if !drive.is_quiesced(&self.env).await {
+            return Err(drive.not_quiesced());
+        }
+        drive.close();
+        was.into_iter().for_each(|was| drive.set_earlier_size(was));
+        drive.look(&self.env).await;
+        if drive.access().is_none() {
+            let gone =
+                || Error::new(ErrorKind::Unavailable, format!("drive {} cannot be opened", drive.name));
+            return Err(drive.problem().unwrap_or_else(gone));
+        }
+        if let (Some(was), LabelSeen::Blank) = (was, drive.label()) {
+            let sentence = format!(
+                "nothing of SoftROC's is found where drive {} ended with {} bytes; run 'softroc drive rescan {0} --was SIZE' with the size that it had",
+                drive.name, was.0
+            );
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        let grown = self.inventory.let_grow(drive).await;
+        self.inventory.remember_drives().await;
+        grown
+    }
+}

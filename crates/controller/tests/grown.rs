@@ -1,0 +1,249 @@
+//! Drives that become larger: files that are made longer, block devices that somebody enlarges.
+
+use crate::common::events::{End, at_every_event};
+use crate::common::{self, Bench, MIB};
+use crate::reshape::{STRIP, arrive, byte, expect_content, expect_redundancy, flush, reshape};
+use crate::reshape_longer::order;
+use controller::{Command, DriveState, ErrorKind, Reply, VolumeState};
+use env::IoErrorKind;
+use units::ByteCount;
+
+/// How large drives are at first: 32 MiB for the label. And how large they become.
+const SMALL: u64 = 40 * MIB;
+const LARGE: u64 = 96 * MIB;
+
+const THREE: [&str; 3] = ["a", "b", "c"];
+
+fn set_length(bench: &Bench, drives: &[&str], len: u64) {
+    for drive in drives {
+        bench.sim.drive(drive).expect("it is there").set_length(ByteCount(len));
+    }
+}
+
+/// A volume on drives that are small, and may become large. Its strips tell where they belong.
+fn small(level: &str, shards: usize) -> (Bench, u64) {
+    let mut bench = Bench::in_order(9, shards, 0);
+    bench.add_drives(&THREE, LARGE);
+    set_length(&bench, &THREE, SMALL);
+    bench.boot(&THREE);
+    let bytes = bench.create("data", level, &THREE).0.capacity_bytes;
+    for strip in 0..bytes / STRIP {
+        bench.write("data", strip * STRIP, byte(strip), STRIP);
+    }
+    flush(&mut bench);
+    bench.settle("data");
+    (bench, bytes)
+}
+
+fn rescan(drive: &str) -> Command {
+    Command::DriveRescan { drive: drive.into(), was_bytes: None }
+}
+
+/// The notes of a rescan.
+fn rescanned(bench: &mut Bench, drive: &str) -> String {
+    match bench.ask(rescan(drive)) {
+        Ok(Reply::Drive { notes, .. }) => notes.join("; "),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sizes(bench: &mut Bench) -> Vec<(Option<u64>, Option<u64>)> {
+    let shown = THREE.map(|name| bench.drive(name));
+    shown.iter().map(|drive| (drive.size_bytes, drive.grown_to_bytes)).collect()
+}
+
+/// All of the drives is used, and the volume can become larger.
+fn expect_room(bench: &mut Bench, bytes: u64) {
+    assert_eq!(sizes(bench), [(Some(LARGE), None); 3]);
+    expect_content(bench, bytes);
+    let told = reshape(bench, order());
+    assert!(told.to.capacity_bytes > 4 * bytes, "{told:?}");
+    arrive(bench);
+    expect_content(bench, bytes);
+    let last = bench.show("data").capacity_bytes - STRIP;
+    bench.write("data", last, 7, STRIP);
+    bench.expect("data", last, 7, STRIP);
+}
+
+#[test]
+fn drives_that_became_larger_serve_as_large_as_they_were_until_they_are_rescanned() {
+    for (level, shards) in [("raid0", 1), ("raid5", 2)] {
+        let (mut bench, bytes) = small(level, shards);
+        set_length(&bench, &THREE, LARGE);
+        for _ in 0..2 {
+            bench.restart(&[]);
+            assert_eq!(bench.show("data").state, VolumeState::Optimal, "{level}");
+            assert_eq!(sizes(&mut bench), [(Some(SMALL), Some(LARGE)); 3], "{level}");
+            bench.settle("data");
+            expect_content(&mut bench, bytes);
+            let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(order()));
+            assert!(why.contains("softroc drive rescan"), "{why}");
+        }
+        for drive in THREE {
+            let note = rescanned(&mut bench, drive);
+            assert!(note.contains("from the next start"), "{note}");
+        }
+        assert_eq!(sizes(&mut bench), [(Some(SMALL), Some(LARGE)); 3], "{level}");
+        bench.restart(&[]);
+        assert_eq!(bench.count_events("what lies at its end was moved there"), 3);
+        expect_room(&mut bench, bytes);
+        if level == "raid5" {
+            expect_redundancy(&mut bench, bytes);
+        }
+        bench.restart(&[]);
+        bench.settle("data");
+        expect_content(&mut bench, bytes);
+    }
+}
+
+#[test]
+fn a_volume_that_can_do_without_a_drive_has_all_of_it_without_a_restart() {
+    for shards in [1, 2] {
+        let (mut bench, bytes) = small("raid5", shards);
+        set_length(&bench, &THREE, LARGE);
+        for (number, drive) in THREE.into_iter().enumerate() {
+            bench.ask(Command::DriveOffline { drive: drive.into() }).expect("it can be spared");
+            bench.write("data", 0, 200 + number as u8, STRIP);
+            let note = rescanned(&mut bench, drive);
+            assert!(note.contains("96 MiB now") && note.contains("softroc drive online"), "{note}");
+            bench.ask(Command::DriveOnline { drive: drive.into() }).expect("it comes back");
+            bench.settle("data");
+            for _ in 0..60 {
+                if bench.show("data").state == VolumeState::Optimal {
+                    break;
+                }
+                bench.wait(1);
+            }
+            bench.expect("data", 0, 200 + number as u8, STRIP);
+        }
+        bench.write("data", 0, byte(0), STRIP);
+        expect_room(&mut bench, bytes);
+        expect_redundancy(&mut bench, bytes);
+        bench.power_cycle(&[]);
+        bench.settle("data");
+        expect_content(&mut bench, bytes);
+    }
+}
+
+/// Killed, or its power cut, at any moment of a start that moves what lies at the ends.
+#[test]
+fn whenever_a_start_ends_that_gives_drives_their_room_the_next_one_finds_them() {
+    for how in [End::Killed, End::PowerCut] {
+        let prepare = || {
+            let (mut bench, _) = small("raid5", 1);
+            set_length(&bench, &THREE, LARGE);
+            bench.restart(&[]);
+            THREE.into_iter().for_each(|drive| drop(rescanned(&mut bench, drive)));
+            bench.settle("data");
+            bench
+        };
+        let scene = |bench: &mut Bench| {
+            bench.forget();
+            bench.sim.restart_process();
+            bench.try_boot(&[]).ok()
+        };
+        at_every_event(11, how, prepare, scene, |bench, _, event| {
+            bench.boot(&[]);
+            let bytes = bench.show("data").capacity_bytes;
+            assert_eq!(bench.show("data").state, VolumeState::Optimal, "{how:?} at {event}");
+            assert_eq!(sizes(bench), [(Some(LARGE), None); 3], "{how:?} at {event}");
+            bench.settle("data");
+            expect_content(bench, bytes);
+        });
+    }
+}
+
+#[test]
+fn what_lay_at_the_end_before_a_drive_had_it_is_not_taken_for_its_label() {
+    let mut bench = Bench::in_order(9, 1, 0);
+    bench.add_drives(&THREE, LARGE);
+    bench.boot(&THREE);
+    bench.create("old", "raid5", &THREE);
+    bench.shut_down();
+    bench.forget();
+    set_length(&bench, &THREE, SMALL);
+    // Another controller, which knows nothing of them.
+    bench.sim.restart_process();
+    bench.boot(&THREE);
+    let bytes = bench.create("data", "raid5", &THREE).0.capacity_bytes;
+    (0..bytes / STRIP).for_each(|strip| bench.write("data", strip * STRIP, byte(strip), STRIP));
+    bench.settle("data");
+    set_length(&bench, &THREE, LARGE);
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    expect_content(&mut bench, bytes);
+    THREE.into_iter().for_each(|drive| drop(rescanned(&mut bench, drive)));
+    bench.restart(&[]);
+    expect_room(&mut bench, bytes);
+}
+
+#[test]
+fn a_drive_that_is_only_a_little_larger_is_used_as_large_as_it_was() {
+    let (mut bench, bytes) = small("raid5", 1);
+    set_length(&bench, &THREE, SMALL + 31 * MIB);
+    bench.ask(Command::DriveOffline { drive: "b".into() }).expect("it can be spared");
+    let why = bench.refused(ErrorKind::WrongState, rescan("b"));
+    assert!(why.contains("moves only where all of it has room"), "{why}");
+    bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it is as it was");
+    bench.settle("data");
+    expect_content(&mut bench, bytes);
+    THREE.into_iter().for_each(|drive| drop(rescanned(&mut bench, drive)));
+    bench.restart(&[]);
+    assert_eq!(sizes(&mut bench), [(Some(SMALL), Some(SMALL + 31 * MIB)); 3]);
+    bench.settle("data");
+    expect_content(&mut bench, bytes);
+}
+
+#[test]
+fn a_drive_whose_end_cannot_be_written_is_as_it_was() {
+    let (mut bench, bytes) = small("raid5", 1);
+    set_length(&bench, &THREE, LARGE);
+    bench.ask(Command::DriveOffline { drive: "b".into() }).expect("it can be spared");
+    for writes in [1, 9, 30] {
+        let drive = bench.sim.drive("b").expect("it is there");
+        drive.fail_next(writes, Some("write"), IoErrorKind::Medium);
+        let outcome = bench.ask(rescan("b"));
+        let drive = bench.sim.drive("b").expect("it is there");
+        drive.cancel_failures();
+        let why = outcome.expect_err("it cannot be written").message;
+        assert!(why.contains("as large as it was") && why.contains("softroc drive rescan"), "{why}");
+    }
+    let shown = bench.drive("b");
+    assert_eq!((shown.size_bytes, shown.grown_to_bytes), (Some(SMALL), Some(LARGE)), "{:?}", shown.state);
+    let note = rescanned(&mut bench, "b");
+    assert!(note.contains("96 MiB now"), "{note}");
+    bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it comes back");
+    bench.settle("data");
+    expect_content(&mut bench, bytes);
+}
+
+/// A controller that never saw the drives is told how large they were.
+#[test]
+fn a_controller_that_does_not_know_a_drive_is_told_how_large_it_was() {
+    let (mut bench, bytes) = small("raid5", 1);
+    bench.shut_down();
+    bench.forget();
+    for drive in THREE {
+        // What a new state folder is: nothing is remembered of a drive by that name.
+        let cell = bench.sim.drive(drive).expect("it is there");
+        let held = cell.read_true(units::ByteOffset(0), ByteCount(LARGE));
+        let moved = format!("moved-{drive}");
+        bench.add_drives(&[&moved], LARGE);
+        bench.sim.drive(&moved).expect("it was made").poke(units::ByteOffset(0), &held);
+        cell.vanish();
+    }
+    let moved = ["moved-a", "moved-b", "moved-c"];
+    bench.sim.restart_process();
+    bench.boot(&moved);
+    assert_eq!(bench.drive("moved-a").state, DriveState::Unused, "nothing is found at its end");
+    let was = |drive: &str, was: u64| Command::DriveRescan { drive: drive.into(), was_bytes: Some(was) };
+    let why = bench.refused(ErrorKind::WrongState, was("moved-a", SMALL + MIB));
+    assert!(why.contains("nothing of SoftROC's is found"), "{why}");
+    for drive in moved {
+        common::drive(bench.ask(was(drive, SMALL)));
+    }
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.settle("data");
+    expect_content(&mut bench, bytes);
+    assert!(reshape(&mut bench, order()).to.capacity_bytes > 4 * bytes);
+}
