@@ -188,8 +188,8 @@ pub enum ReshapeOrder {
     /// The window lies where it is to be, and stays as it is: its old stripes go out of use, and the drives are flushed. Refused where anything of it
     /// is not whole.
     Keep(Window),
-    /// Hosts may ask for everything; bytes below this are served by the new layout.
-    Open(ByteOffset),
+    /// Hosts may ask for everything; so many bytes are served by the new layout.
+    Open(ByteCount),
     /// A step failed, and nobody goes on with what is closed for now: hosts do not wait. They read it where it is whole, and writes fail.
     Leave {
         /// It is whole where it is saved; otherwise by the old layout.

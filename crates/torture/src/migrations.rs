@@ -232,6 +232,7 @@ async fn order(host: &Host) -> Result<()> {
         volume: setup.name().to_owned(),
         level: (layout.level() != scene.layout().level()).then(|| layout.level().name().to_owned()),
         add: names.iter().map(|name| scene.machine.path_of(name.clone())).collect(),
+        remove: Vec::new(),
         strip_bytes: Some(layout.strip().bytes().0),
         size_bytes: (!way.is_full).then_some(setup.geometry.capacity().0),
         destroy_data: true,

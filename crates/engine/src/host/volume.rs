@@ -96,10 +96,10 @@ impl Volume {
         self.moving.get().cloned()
     }
 
-    /// Bytes that hosts may use: of the layout that it has come to, when it has come to another one.
+    /// Bytes that hosts may use: of the layout that it has come to, when it has come to another one; and on the way there what both have.
     pub(super) fn capacity(&self) -> ByteCount {
-        let next = self.moving.get().and_then(|moving| moving.successor());
-        next.map_or(self.spec.capacity, |next| next.capacity())
+        let Some(moving) = self.moving.get() else { return self.spec.capacity };
+        moving.successor().map_or(self.spec.capacity.min(moving.most()), |next| next.capacity())
     }
 
     /// The shard it was looked up on.
