@@ -153,6 +153,8 @@ impl Scene {
                 way.done.set(way.done.get() + 1);
                 way.may_move.set(false);
                 self.synced.set(false);
+                // Drives that were removed are nobody's.
+                self.array.shrink(next.drives());
                 self.count(|tally| tally.moved += 1);
                 self.tell(|| {
                     format!("the volume has come to {} over {} drives", next.level(), next.drives().0)
@@ -227,12 +229,13 @@ async fn order(host: &Host) -> Result<()> {
     if setup.has_cache() {
         operator::order_write_mode(host, WriteMode::WriteThrough).await;
     }
-    let layout = &way.geometry;
+    let (layout, drives_now) = (&way.geometry, scene.layout().drives().0);
+    let removed = drives_now - way.removed..drives_now;
     let order = ReshapeVolume {
         volume: setup.name().to_owned(),
         level: (layout.level() != scene.layout().level()).then(|| layout.level().name().to_owned()),
         add: names.iter().map(|name| scene.machine.path_of(name.clone())).collect(),
-        remove: Vec::new(),
+        remove: removed.map(|slot| format!("{}:{slot}", setup.name())).collect(),
         strip_bytes: Some(layout.strip().bytes().0),
         size_bytes: (!way.is_full).then_some(setup.geometry.capacity().0),
         destroy_data: true,
