@@ -35,8 +35,6 @@ pub struct Way {
     may_move: Cell<bool>,
     /// Whether it is being ordered.
     is_ordering: Cell<bool>,
-    /// Whether an operator has stopped it: what has not moved is taken back, and the volume is served anew meanwhile.
-    is_taken_back: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
     changes: Cell<u64>,
 }
@@ -53,14 +51,8 @@ impl Way {
         self.may_move.set(other.may_move.get());
     }
 
-    /// Whether requests may fail, as the volume is served anew.
-    pub fn is_taken_back(&self) -> bool {
-        self.is_taken_back.get()
-    }
-
     /// A process is about to start: nobody waits for an answer any more.
     pub fn begins(&self) {
-        self.is_taken_back.set(false);
         self.order(false);
     }
 
@@ -254,13 +246,11 @@ async fn order(host: &Host) -> Result<()> {
     host.show().await.map(|_| ())
 }
 
-/// An operator stops the task that moves a volume. As long as nothing has moved all of it is taken back, and hosts are disconnected for a moment.
+/// An operator stops the task that moves a volume. As long as nothing has moved all of it is taken back, and hosts notice nothing.
 ///
 /// # Errors
 /// When that is refused.
 pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
-    let scene = &host.scene;
-    scene.way.is_taken_back.set(true);
     let stopped = host.ask(Command::TaskStop { task }).await.map(drop);
     let end = host.env.now() + operator::PATIENCE;
     while stopped.is_ok() && host.env.now() < end {
@@ -270,10 +260,6 @@ pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
         }
         host.env.sleep(Duration::from_millis(1)).await;
     }
-    // Who has the volume that was served before is told so when it asks for something.
-    host.env.sleep(Duration::from_secs(1)).await;
-    scene.is_served_again();
-    scene.way.is_taken_back.set(false);
     stopped
 }
 

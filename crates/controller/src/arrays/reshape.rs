@@ -269,14 +269,13 @@ impl Arrays {
                 Err(error) => Err(error),
             }
         };
-        let shards_may_know = recorded.is_ok();
         let begun = match recorded {
             Ok(()) => self.attach_parts(array, volume).await,
             Err(error) => Err(error),
         };
         if begun.is_err() {
             if volume.label().reshape.is_some() {
-                self.leave_reshape_now(array, volume, shards_may_know).await?;
+                self.leave_reshape_now(array, volume).await?;
             } else {
                 array.set_places(before);
                 array.drop_regions(0..0);
@@ -340,9 +339,7 @@ impl Arrays {
     async fn attach_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let begun = self.try_attach_parts(array, volume).await;
         if begun.is_err() {
-            for part in array.together_with(volume).iter().skip(1) {
-                self.withdraw_one(array, part).await;
-            }
+            self.serve_as_before(array, volume).await?;
         }
         begun
     }
@@ -487,16 +484,23 @@ impl Arrays {
     /// When something has moved, or it cannot be recorded.
     pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _starting = array.starting.take(1).await;
-        self.leave_reshape_now(array, volume, true).await
+        self.leave_reshape_now(array, volume).await
     }
 
-    /// `shards_may_know`: whether any of them may serve the volume by both layouts. Otherwise hosts do not notice.
-    async fn leave_reshape_now(
-        self: &Rc<Self>,
-        array: &Rc<Array>,
-        volume: &Rc<Volume>,
-        shards_may_know: bool,
-    ) -> Result<()> {
+    /// Has the shards serve a volume by its old layout alone, and takes its parts from them. Hosts notice nothing.
+    async fn serve_as_before(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        if let Some(id) = volume.id() {
+            let told = self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::TakeBack, done)).await;
+            told.map_err(|why| failed(format!("'{}' cannot stay as it is: {why}", volume.name())))?;
+        }
+        volume.set_left_closed(false);
+        for part in array.together_with(volume).iter().skip(1) {
+            self.withdraw_one(array, part).await;
+        }
+        Ok(())
+    }
+
+    async fn leave_reshape_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let at = volume.label().reshape.map_or((0, 0), |at| (at.moved_bytes, at.saved_bytes));
         if at != (0, 0) {
             return Err(Error::new(
@@ -504,11 +508,8 @@ impl Arrays {
                 format!("'{}' has begun to move; let it come to its end", volume.name()),
             ));
         }
-        let was_served = volume.is_served() && shards_may_know;
-        // The shards serve it by both layouts until then, and by the old one alone afterwards.
-        if shards_may_know {
-            self.withdraw(array, volume).await;
-        }
+        // Whoever writes from now on writes by the old layout alone, whether that is recorded by then or not.
+        self.serve_as_before(array, volume).await?;
         // Killed before the label says so: a start gives them places again.
         for part in array.together_with(volume).iter().skip(1) {
             self.free_on_log(part.uuid()).await;
@@ -527,9 +528,14 @@ impl Arrays {
         for drive in recorded.iter().flatten() {
             self.inventory.take_label_off(drive, &array.names()).await;
         }
-        let is_started = was_served && !array.has_lost();
-        let attached = if is_started { self.attach(array, volume).await } else { Ok(()) };
-        recorded.map(drop).and(attached)
+        if recorded.is_err() && volume.is_served() {
+            // The label still says that it is on its way: it is served so.
+            self.withdraw(array, volume).await;
+            if !array.has_lost() {
+                self.attach(array, volume).await?;
+            }
+        }
+        recorded.map(drop)
     }
 
     /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then, and the regions

@@ -13,7 +13,7 @@
 //! Nobody else moves through one of the volumes meanwhile (rebuild, resync, check): what is in use would change below it.
 
 use crate::attachment::{CopyWay, ReshapeOrder};
-use crate::host::{Moving, Volume};
+use crate::host::{Moving, Volume, take_back_reshape};
 use env::{Buf, IoError, IoErrorKind, Slice};
 use state::{RegionIndex, RegionSet, Window};
 use std::cell::RefCell;
@@ -36,7 +36,10 @@ const PIECES: usize = 3;
 /// # Errors
 /// When the volume is not on its way, or some of a window cannot be read or written.
 pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<(), IoError> {
-    let Some(moving) = volume.moving() else { return Err(IoError::new(IoErrorKind::Invalid)) };
+    let Some(moving) = volume.moving() else {
+        let is_so = matches!(order, ReshapeOrder::TakeBack);
+        return if is_so { Ok(()) } else { Err(IoError::new(IoErrorKind::Invalid)) };
+    };
     let env = volume.shard().env();
     match order {
         ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
@@ -61,6 +64,13 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
         ReshapeOrder::Open(moved) => {
             give_back(volume, &moving, moved).await;
             moving.open(env, moved).await;
+            Ok(())
+        }
+        ReshapeOrder::TakeBack if !moving.moved().is_zero() => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::TakeBack => {
+            give_back(volume, &moving, ByteCount::ZERO).await;
+            moving.open(env, ByteCount::ZERO).await;
+            take_back_reshape(volume);
             Ok(())
         }
         ReshapeOrder::Leave { is_saved } => {

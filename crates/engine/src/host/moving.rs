@@ -81,9 +81,9 @@ struct Part<'a> {
 impl Part<'_> {
     /// The way that the side is on itself: the volume came to the side's layout, and goes to yet another one. Requests of hosts that
     /// are here since before go on through it.
-    fn onward(&self) -> Option<&Rc<Moving>> {
+    fn onward(&self) -> Option<Rc<Moving>> {
         let is_new = Rc::ptr_eq(&self.side, &self.moving.to);
-        self.side.moving.get().filter(|_| is_new)
+        self.side.moving().filter(|_| is_new)
     }
 }
 
@@ -150,13 +150,24 @@ pub(crate) fn begin_reshape(
         changed: Signal::default(),
     };
     let moving = Rc::new(moving);
-    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))
+    if volume.moving.borrow().is_some() {
+        return Err(format!("'{}' is on its way already", volume.name()));
+    }
+    volume.moving.replace(Some(moving));
+    Ok(())
 }
 
 /// Hosts get to see a volume that is served by two layouts. Done when no request is under way any more that was begun before.
 pub(crate) async fn show_reshaped(volume: &Volume) {
     volume.hide(false);
     volume.others_left().await;
+}
+
+/// Nothing has moved, and all is open: the volume is served by the old layout alone from now on. Requests that are on their way through both find all of
+/// it there.
+pub(crate) fn take_back_reshape(volume: &Volume) {
+    volume.set_live(0..u64::MAX);
+    volume.moving.take();
 }
 
 /// All is moved: hosts that come from now on get the volume by the new layout, under its name, as the caller takes the old one out of the
@@ -332,7 +343,7 @@ pub(super) async fn read(
         let (read, back) = match part.side.enter() {
             Ok(_user) => match part.onward() {
                 None => part.side.read_entered(part.place, buf).await,
-                Some(onward) => Box::pin(read(&part.side, onward, part.place, buf)).await,
+                Some(onward) => Box::pin(read(&part.side, &onward, part.place, buf)).await,
             },
             Err(error) => (Err(error), Some(buf)),
         };
@@ -361,7 +372,7 @@ pub(super) async fn write(
         let data = data.cut(part.range.start - range.start, part.range.len);
         match part.onward() {
             None => part.side.write_entered(part.place, data, durability).await?,
-            Some(onward) => Box::pin(write(&part.side, onward, part.place, data, durability)).await?,
+            Some(onward) => Box::pin(write(&part.side, &onward, part.place, data, durability)).await?,
         }
         left = rest(left, part.range);
     }
@@ -376,7 +387,7 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
         let _user = part.side.enter()?;
         match part.onward() {
             None => part.side.trim_entered(part.place).await?,
-            Some(onward) => Box::pin(trim(&part.side, onward, part.place)).await?,
+            Some(onward) => Box::pin(trim(&part.side, &onward, part.place)).await?,
         }
         left = rest(left, part.range);
     }
@@ -386,9 +397,9 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
 /// See [`Volume::flush`].
 pub(super) async fn flush(old: &Rc<Volume>, moving: &Moving) -> Result<(), IoError> {
     let _user = moving.to.enter()?;
-    match moving.to.moving.get() {
+    match moving.to.moving() {
         None => moving.to.make_durable().await?,
-        Some(onward) => Box::pin(flush(&moving.to, onward)).await?,
+        Some(onward) => Box::pin(flush(&moving.to, &onward)).await?,
     }
     match moving.begin_old_flush(old.shard().env()) {
         Some(_flushing) => old.make_durable().await,
@@ -409,6 +420,6 @@ pub(super) async fn status(
     let _user = part.side.enter()?;
     match part.onward() {
         None => part.side.status_entered(part.place).await,
-        Some(onward) => Box::pin(status(&part.side, onward, part.place)).await,
+        Some(onward) => Box::pin(status(&part.side, &onward, part.place)).await,
     }
 }
