@@ -31,6 +31,7 @@ mod reshape;
 mod reshape_begins;
 mod reshape_beside;
 mod reshape_ends;
+mod reshape_less;
 mod reshape_levels;
 mod reshape_longer;
 mod reshape_speed;

@@ -2,8 +2,8 @@
 
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
-use crate::reshape::{STRIP, WAYS, byte, expect_content, flush, order, prepared};
-use controller::{Command, VolumeState};
+use crate::reshape::{STRIP, WAYS, arrive, byte, expect_content, flush, order, prepared, reshape, task};
+use controller::{Command, TaskState, VolumeState};
 use env::{Buf, IoErrorKind};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -77,6 +77,44 @@ fn reader(bench: &Bench, bytes: u64) -> Rc<Cell<(u64, Option<IoErrorKind>)>> {
         }
     });
     told
+}
+
+/// A move is stopped at any moment before something has moved. The volume was served anew for that, and a host that asked for nothing meanwhile
+/// was told much later that it is gone; torture found it.
+#[test]
+fn a_move_that_is_stopped_is_noticed_by_no_host() {
+    let way = WAYS[0];
+    let mut stopped = 0;
+    for steps in (0..400).step_by(16) {
+        let mut bench = prepared(way, 2, MIB);
+        let bytes = bench.show("data").capacity_bytes;
+        let (host, idle) =
+            (reader(&bench, bytes), bench.shards[1].volume_named("data").expect("it is served"));
+        reshape(&mut bench, order(way));
+        for _ in 0..steps {
+            bench.sim.step();
+        }
+        let writing = bench.begin_write("data", 0, byte(0), STRIP);
+        let id = task(&mut bench).task;
+        stopped += usize::from(bench.ask(Command::TaskStop { task: id }).is_ok());
+        bench.sim.finish(&writing).expect("no stall").expect("it is written");
+        bench.wait(5);
+        let (requests, error) = host.get();
+        assert!(requests > 1000 && error.is_none(), "{steps} events: {error:?}, {requests} requests");
+        let range = ByteRange::new(ByteOffset(0), ByteCount(512));
+        let env = idle.shard().env().clone();
+        let read = env.spawn("idle host", async move { idle.read(range, Buf::unpooled(range.len)).await.0 });
+        bench.sim.finish(&read).expect("no stall").expect("the volume is still there");
+        if bench.show("data").reshape.is_none() && task(&mut bench).state == TaskState::Stopped {
+            // And it can go there after all.
+            reshape(&mut bench, order(way));
+        }
+        arrive(&mut bench);
+        expect_content(&mut bench, bytes);
+        let (_, error) = host.get();
+        assert_eq!(error, None, "{steps} events");
+    }
+    assert!(stopped > 5, "{stopped} of 25 were stopped");
 }
 
 /// A drive is lost while the beginning of a move is recorded, which is taken back then. The volume was served anew for that, though no shard had heard

@@ -188,13 +188,16 @@ pub enum ReshapeOrder {
     /// The window lies where it is to be, and stays as it is: its old stripes go out of use, and the drives are flushed. Refused where anything of it
     /// is not whole.
     Keep(Window),
-    /// Hosts may ask for everything; bytes below this are served by the new layout.
-    Open(ByteOffset),
+    /// Hosts may ask for everything; so many bytes are served by the new layout.
+    Open(ByteCount),
     /// A step failed, and nobody goes on with what is closed for now: hosts do not wait. They read it where it is whole, and writes fail.
     Leave {
         /// It is whole where it is saved; otherwise by the old layout.
         is_saved: bool,
     },
+    /// Nothing has moved, and nothing is to be: the volume is served by the old layout alone from now on, which it is already if it never was
+    /// by both. Hosts notice nothing.
+    TakeBack,
     /// All is moved, and these stripes of the new layout are about to be filled: they are in use from now on.
     Widen(Range<u64>),
     /// Fill stripes that nothing was moved to with zeroes, so that their redundancy agrees, and flush the drives. For one shard.

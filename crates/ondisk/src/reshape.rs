@@ -21,10 +21,13 @@ pub struct ReshapeLabel {
     pub save: Uuid,
     /// Whether every member carries a label that tells of it. Before that nothing is moved, and a start takes it back.
     pub begun: bool,
-    /// Bytes of the volume below this lie by the new layout.
+    /// So many bytes of the volume lie by the new layout: its first ones, or its last ones where it goes down.
     pub moved_bytes: u64,
-    /// So many bytes from there on are saved.
+    /// So many bytes next to those are saved.
     pub saved_bytes: u64,
+    /// Whether the volume's last byte goes first. Programs that know nothing of that refuse the label.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub down: bool,
 }
 
 /// What a volume is a part of that hosts do not see.
@@ -89,12 +92,10 @@ impl Label {
                 return wrong("is on its way to a layout that it does not name");
             };
             let end = reshape.moved_bytes.checked_add(reshape.saved_bytes);
-            let is_inside = end.is_some_and(|end| end <= volume.capacity_bytes);
+            // What the new layout has no room for is given up.
+            let is_inside = end.is_some_and(|end| end <= volume.capacity_bytes.min(to.capacity_bytes));
             if !is_inside || to.data_start_bytes != volume.data_start_bytes {
                 return wrong("has moved what it has not");
-            }
-            if to.capacity_bytes < volume.capacity_bytes {
-                return wrong("is on its way to a layout that it does not fit");
             }
         }
         Ok(())

@@ -155,8 +155,8 @@ fn group_of(label: &Label) -> Result<Group> {
     let mut volumes = Vec::new();
     let (mut number, mut others) = (0, Vec::new());
     for volume in label.volume.iter().filter(|volume| !volume.is_part()) {
-        // DDF has no words for two layouts at a time: others read nothing of it before it has one again.
-        if volume.reshape.is_some() {
+        // DDF has no words for two layouts at a time: others read nothing of it before it has one again, on all members that are named.
+        if volume.reshape.is_some() || volume.members.is_some() {
             others.push((guid(volume.uuid), format!("{} {}", volume.level.name(), volume.name)));
             continue;
         }

@@ -454,6 +454,7 @@ fn on_its_way() -> Label {
         begun: true,
         moved_bytes: 1 << 19,
         saved_bytes: 1 << 17,
+        down: false,
     };
     label.volume = vec![VolumeLabel { reshape: Some(reshape), ..old.clone() }, part(20, false), save];
     label

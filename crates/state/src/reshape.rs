@@ -1,20 +1,25 @@
 //! A volume that is moved from one layout to another on the same drives while it is used: which bytes may move next, and in which
 //! order that is done.
 //!
-//! A *cursor* goes up through the volume's bytes. Below it they lie by the new layout, from it on by the old one. What is moved at
+//! A *cursor* goes through the volume's bytes. Behind it they lie by the new layout, ahead of it by the old one. What is moved at
 //! a time is a *window* of whole rows of the new layout, and no host reads or writes there meanwhile.
 //!
+//! Where the new layout has at least as much data in the same part of each drive, the cursor goes *up*, from the first byte on: bytes come to lie nearer to the
+//! beginning of the drives, or stay as far from it. Where it has less, the cursor goes *down*, from the last byte on: bytes come to lie farther from the beginning.
+//!
 //! ```text
-//!              old rows that are of no use any more
-//! drives  | new rows | . . . . . | old row, in part below the cursor | old rows |
-//!                    ^ the next window is written here
+//!                   old rows that are of no use any more
+//! up    | new rows | . . . . . | old row, in part behind the cursor | old rows |
+//!                  ^ the next window is written here
+//! down  | old rows | old row, in part behind the cursor | . . . . . | new rows |
+//!                                    the next window is written here ^
 //! ```
 //!
 //! # Invariants
-//! - An old row that has bytes above the cursor is left whole, also the strips in it that are below the cursor: its redundancy is
-//!   computed over all of them. A window that would be written over such a row is *saved* first: its new rows are written to a place of their own,
+//! - An old row that has bytes ahead of the cursor is left whole, also the strips in it that are behind the cursor: its redundancy is
+//!   computed over all of them. As long as nothing has moved all old rows are, since all of it may be taken back. A window that would be written over such a row is *saved* first: its new rows are written to a place of their own,
 //!   with all of their redundancy, and that is recorded. From then on the window is read from there.
-//! - A window never reaches beyond what it saves: what follows it is untouched by it.
+//! - A window never reaches beyond what it saves: what is moved after it is untouched by it.
 //! - The cursor is recorded when what it passes is durable where it lies now. Hosts get at the window after that, so nothing that
 //!   a host writes there is written over when the window is written again.
 //! - A saved window that is in nobody's hands, as at a start or after a step that failed, is read where it is saved, and not written. When
@@ -37,9 +42,9 @@ const MOST_KEPT: u64 = 16 << 30;
 /// What is recorded of a reshape, durably.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Moved {
-    /// Bytes of the volume below this lie by the new layout.
-    pub to: ByteOffset,
-    /// So many bytes from there on are saved.
+    /// So many bytes of the volume lie by the new layout: its first ones, or its last ones where the cursor goes down.
+    pub bytes: ByteCount,
+    /// So many bytes next to those are saved.
     pub saved: ByteCount,
 }
 
@@ -70,8 +75,8 @@ pub enum Step {
     },
     /// The window lies where it is to be: have its old stripes go out of use, and flush the drives.
     Keep(Window),
-    /// Hosts may ask for everything. Bytes below this are served by the new layout, all others by the old one.
-    Open(ByteOffset),
+    /// Hosts may ask for everything. So many bytes are served by the new layout, all others by the old one.
+    Open(ByteCount),
 }
 
 /// Two layouts of a volume over the same drives, both from the same address of each drive on.
@@ -80,6 +85,8 @@ pub struct Reshape {
     from: Geometry,
     to: Geometry,
     bytes: ByteCount,
+    /// The cursor goes from the last byte to the first.
+    is_down: bool,
     /// The most rows of the new layout that can be saved, and the most that are moved at a time.
     save_rows: u64,
     most_rows: u64,
@@ -114,7 +121,7 @@ impl Reshape {
     /// `most`: what is moved at a time at most, of each drive.
     ///
     /// # Errors
-    /// One sentence, when that cannot be done from the volume's beginning on.
+    /// One sentence, when that cannot be done.
     pub fn new(
         from: Geometry,
         to: Geometry,
@@ -129,9 +136,7 @@ impl Reshape {
         if bytes > to.capacity() || bytes > from.capacity() {
             return Err(format!("{bytes} do not fit: the new layout has {}", to.capacity()));
         }
-        if u128::from(new.data) * u128::from(old.len) < u128::from(old.data) * u128::from(new.len) {
-            return Err("the new layout has less data in the same part of each drive, so what is moved would lie over what is not moved yet".into());
-        }
+        let is_down = u128::from(new.data) * u128::from(old.len) < u128::from(old.data) * u128::from(new.len);
         let unit = Reshape::least_save(&from, &to);
         if unit > save {
             return Err(format!(
@@ -139,7 +144,7 @@ impl Reshape {
             ));
         }
         let most_rows = (most.0 / new.len).max(1);
-        Ok(Reshape { from, to, bytes, save_rows: save.0 / new.len, most_rows })
+        Ok(Reshape { from, to, bytes, is_down, save_rows: save.0 / new.len, most_rows })
     }
 
     /// The least that has to be saved at a time of each drive, where anything has to be: up to where rows of both layouts end together.
@@ -167,10 +172,61 @@ impl Reshape {
         ByteCount(Row::of(&self.to).data * self.most_rows)
     }
 
-    /// Where on each drive the first old row begins that has bytes from `at` on.
-    fn live_from(&self, at: u64) -> u64 {
-        let old = Row::of(&self.from);
-        if at >= self.bytes.0 { u64::MAX } else { at / old.data * old.len }
+    /// Whether the cursor goes from the last byte to the first.
+    pub fn is_down(&self) -> bool {
+        self.is_down
+    }
+
+    /// Where the cursor is when so much has moved.
+    fn cursor(&self, moved: ByteCount) -> u64 {
+        if self.is_down { self.bytes.0.saturating_sub(moved.0) } else { moved.0 }
+    }
+
+    /// The bytes of the volume between two places of the cursor.
+    fn between(&self, first: ByteCount, then: ByteCount) -> ByteRange {
+        let (first, then) = (self.cursor(first), self.cursor(then));
+        ByteRange::from_to(ByteOffset(first.min(then)), ByteOffset(first.max(then)))
+    }
+
+    /// What lies by the new layout when so much has moved.
+    pub fn by_new(&self, moved: ByteCount) -> ByteRange {
+        self.between(ByteCount::ZERO, moved)
+    }
+
+    /// What a record says is saved.
+    pub fn saved_range(&self, moved: Moved) -> ByteRange {
+        self.between(moved.bytes, moved.bytes + moved.saved)
+    }
+
+    /// How much has moved before a window is.
+    pub fn before(&self, window: &Window) -> ByteCount {
+        let ByteRange { start, .. } = window.bytes;
+        if self.is_down { ByteCount(self.bytes.0 - window.bytes.end().0) } else { ByteCount(start.0) }
+    }
+
+    /// How much has moved when a window is.
+    pub fn after(&self, window: &Window) -> ByteCount {
+        self.before(window) + window.bytes.len
+    }
+
+    /// Where on each drive old rows lie that are in use when so much has moved.
+    fn live(&self, moved: ByteCount) -> Range<u64> {
+        let (old, at) = (Row::of(&self.from), self.cursor(moved));
+        match self.is_down {
+            false if at >= self.bytes.0 => u64::MAX..u64::MAX,
+            false => at / old.data * old.len..u64::MAX,
+            true if moved.is_zero() => {
+                0..self.from.stripes().0.div_ceil(u64::from(self.from.stripes_per_row())) * old.len
+            }
+            true => 0..at.div_ceil(old.data) * old.len,
+        }
+    }
+
+    /// Whether new rows that have been written up to the edge of this one, from the side that the cursor comes from, are clear of all old rows that
+    /// are in use when so much has moved.
+    fn is_clear(&self, edge: u64, moved: ByteCount) -> bool {
+        let (live, at) = (self.live(moved), edge * Row::of(&self.to).len);
+        if self.is_down { at >= live.end } else { at <= live.start }
     }
 
     /// The window of these rows of the new layout.
@@ -200,7 +256,7 @@ impl Reshape {
     }
 
     /// The window from `at` on that can be kept, up to where rows of both layouts end together before `end`. `None`: there is none.
-    fn kept(&self, at: ByteOffset, end: ByteOffset) -> Option<Window> {
+    fn kept(&self, at: ByteCount, end: ByteOffset) -> Option<Window> {
         let (old, new) = (Row::of(&self.from), Row::of(&self.to));
         let both = common_multiple(old.data, new.data);
         let most = at.0.saturating_add(MOST_KEPT / new.len * new.data);
@@ -212,55 +268,75 @@ impl Reshape {
         (self.is_in_place() && end > first).then(|| self.rows(first..end))
     }
 
-    /// What is moved next, when all below `at` is, and whether it has to be saved. `None`: all is moved. `most`: what is moved of each drive at
+    /// What is moved next, when so much has moved, and whether it has to be saved. `None`: all is moved. `most`: what is moved of each drive at
     /// most, where rows allow so little.
-    pub fn next(&self, at: ByteOffset, most: ByteCount) -> Option<(Window, bool)> {
-        if at.0 >= self.bytes.0 {
+    pub fn next(&self, moved: ByteCount, most: ByteCount) -> Option<(Window, bool)> {
+        if moved >= self.bytes {
             return None;
         }
-        let new = Row::of(&self.to);
+        let (new, at) = (Row::of(&self.to), self.cursor(moved));
         let most = self.most_rows.min((most.0 / new.len).max(1));
-        let (first, last) = (at.0 / new.data, self.bytes.0.div_ceil(new.data));
-        let free = (self.live_from(at.0) / new.len).min(first + most).min(last).max(first);
+        // The row before which the window is, or from which on, and how many there are on that side.
+        let (edge, left) = match self.is_down {
+            true => (at.div_ceil(new.data), at.div_ceil(new.data)),
+            false => (at / new.data, self.bytes.0.div_ceil(new.data) - at / new.data),
+        };
+        let end_of = |rows: u64| if self.is_down { edge - rows } else { edge + rows };
+        let window = |rows: u64| self.rows(edge.min(end_of(rows))..edge.max(end_of(rows)));
+        let live = self.live(moved);
+        let free = match self.is_down {
+            true => edge.saturating_sub(live.end.div_ceil(new.len)),
+            false => (live.start / new.len).saturating_sub(edge),
+        };
+        let free = free.min(most).min(left);
         // There is one: old and new rows end together after what can be saved at the latest.
-        let is_apart = |end: &u64| end * new.len <= self.live_from(end * new.data);
-        let mut ends = first + 1..=last.min(first + self.save_rows);
-        let within = ends.clone().rev().filter(|end| end - first <= most).find(is_apart);
-        let saved = within.or_else(|| ends.find(is_apart)).unwrap_or(first);
+        let is_apart = |rows: &u64| self.is_clear(end_of(*rows), self.after(&window(*rows)));
+        let mut all = 1..=left.min(self.save_rows);
+        let within = all.clone().rev().filter(|rows| *rows <= most).find(is_apart);
+        let saved = within.or_else(|| all.find(is_apart)).unwrap_or(0);
         // A record and a flush for a row or two take longer than writing more of them twice.
-        match (free - first) * 4 >= saved - first {
-            true => Some((self.rows(first..free), false)),
-            false => Some((self.rows(first..saved), true)),
+        match free * 4 >= saved {
+            true => Some((window(free), false)),
+            false => Some((window(saved), true)),
         }
     }
 
     /// The window that a record says is saved.
     fn saved(&self, moved: Moved) -> Option<Window> {
-        let new = Row::of(&self.to);
-        let end = (moved.to.0 + moved.saved.0).div_ceil(new.data);
-        (moved.saved > ByteCount::ZERO).then(|| self.rows(moved.to.0 / new.data..end))
+        let (new, saved) = (Row::of(&self.to), self.saved_range(moved));
+        let rows = saved.start.0 / new.data..saved.end().0.div_ceil(new.data);
+        (!saved.is_empty()).then(|| self.rows(rows))
     }
 
     /// Whether a record can be of this reshape.
     pub fn allows(&self, moved: Moved) -> bool {
         let new = Row::of(&self.to);
-        let (start, end) = (moved.to.0, moved.to.0.checked_add(moved.saved.0));
-        let fits = |at: u64| at == self.bytes.0 || at < self.bytes.0 && at.is_multiple_of(new.data);
-        let Some(end) = end else { return false };
-        fits(start) && fits(end) && (end - start).div_ceil(new.data) <= self.save_rows
+        let Some(end) = moved.bytes.0.checked_add(moved.saved.0) else { return false };
+        let fits = |moved: u64| {
+            let at = self.cursor(ByteCount(moved));
+            moved <= self.bytes.0 && (at == self.bytes.0 || at.is_multiple_of(new.data))
+        };
+        fits(moved.bytes.0) && fits(end) && moved.saved.0.div_ceil(new.data) <= self.save_rows
     }
 
-    /// Old stripes that are in use when all below `at` is moved: whoever changed another one would change what lies there now.
-    pub fn old_stripes(&self, at: ByteOffset) -> Range<u64> {
-        let end = self.from.stripes().0;
-        let first = self.from.stripe_of(at).0;
-        if at.0 >= self.bytes.0 { end..end } else { first.0.min(end)..end }
+    /// Old stripes that are in use when so much has moved: whoever changed another one would change what lies there now.
+    pub fn old_stripes(&self, moved: ByteCount) -> Range<u64> {
+        let (end, at) = (self.from.stripes().0, self.cursor(moved));
+        let stripe = |at: u64| self.from.stripe_of(ByteOffset(at)).0.0;
+        match self.is_down {
+            true if moved.is_zero() => 0..end,
+            true => 0..at.checked_sub(1).map_or(0, |last| (stripe(last) + 1).min(end)),
+            false if at >= self.bytes.0 => end..end,
+            false => stripe(at).min(end)..end,
+        }
     }
 
-    /// New stripes that are in use when all below `at` is moved: whole rows, as they are written. Of several spans some may have nothing of the
+    /// New stripes that are in use when so much has moved: whole rows, as they are written. Of several spans some may have nothing of the
     /// volume's in the last one.
-    pub fn new_stripes(&self, at: ByteOffset) -> Range<u64> {
-        0..at.0.div_ceil(Row::of(&self.to).data) * u64::from(self.to.stripes_per_row())
+    pub fn new_stripes(&self, moved: ByteCount) -> Range<u64> {
+        let (new, per_row) = (Row::of(&self.to), u64::from(self.to.stripes_per_row()));
+        let lies = self.by_new(moved);
+        lies.start.0.div_ceil(new.data) * per_row..lies.end().0.div_ceil(new.data) * per_row
     }
 }
 
@@ -304,7 +380,7 @@ impl Mover {
     pub fn keep(&mut self, end: ByteOffset) {
         let is_about_to =
             self.phase == Phase::Closing && self.window.is_some() && self.recorded.saved.is_zero();
-        if let Some(window) = self.reshape.kept(self.recorded.to, end).filter(|_| is_about_to) {
+        if let Some(window) = self.reshape.kept(self.recorded.bytes, end).filter(|_| is_about_to) {
             (self.window, self.is_kept) = (Some((window, false)), true);
         }
     }
@@ -317,22 +393,24 @@ impl Mover {
 
     /// What is to be done next; `None`: all is moved.
     pub fn step(&self) -> Option<Step> {
-        let Moved { to, .. } = self.recorded;
+        let Moved { bytes, .. } = self.recorded;
         if self.phase == Phase::Confirming {
             return Some(Step::Record(self.recorded));
         }
         let Some((window, is_saved)) = &self.window else {
-            return (self.phase == Phase::Opening).then_some(Step::Open(to));
+            return (self.phase == Phase::Opening).then_some(Step::Open(bytes));
         };
         let (window, from_save) = (window.clone(), *is_saved);
         Some(match self.phase {
             Phase::Confirming | Phase::Closing => Step::Close(window),
             Phase::Saving => Step::Save(window),
-            Phase::RecordingSave => Step::Record(Moved { to, saved: window.bytes.len }),
+            Phase::RecordingSave => Step::Record(Moved { bytes, saved: window.bytes.len }),
             Phase::Writing if self.is_kept => Step::Keep(window),
             Phase::Writing => Step::Write { window, from_save },
-            Phase::RecordingMove => Step::Record(Moved { to: window.bytes.end(), saved: ByteCount::ZERO }),
-            Phase::Opening => Step::Open(to),
+            Phase::RecordingMove => {
+                Step::Record(Moved { bytes: self.reshape.after(&window), saved: ByteCount::ZERO })
+            }
+            Phase::Opening => Step::Open(bytes),
         })
     }
 
@@ -358,7 +436,7 @@ impl Mover {
             Phase::Writing => Phase::RecordingMove,
             Phase::RecordingMove => Phase::Opening,
             Phase::Opening => {
-                self.window = self.reshape.next(self.recorded.to, self.most);
+                self.window = self.reshape.next(self.recorded.bytes, self.most);
                 self.is_kept = false;
                 Phase::Closing
             }

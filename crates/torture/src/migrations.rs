@@ -35,8 +35,6 @@ pub struct Way {
     may_move: Cell<bool>,
     /// Whether it is being ordered.
     is_ordering: Cell<bool>,
-    /// Whether an operator has stopped it: what has not moved is taken back, and the volume is served anew meanwhile.
-    is_taken_back: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
     changes: Cell<u64>,
 }
@@ -53,14 +51,8 @@ impl Way {
         self.may_move.set(other.may_move.get());
     }
 
-    /// Whether requests may fail, as the volume is served anew.
-    pub fn is_taken_back(&self) -> bool {
-        self.is_taken_back.get()
-    }
-
     /// A process is about to start: nobody waits for an answer any more.
     pub fn begins(&self) {
-        self.is_taken_back.set(false);
         self.order(false);
     }
 
@@ -153,6 +145,8 @@ impl Scene {
                 way.done.set(way.done.get() + 1);
                 way.may_move.set(false);
                 self.synced.set(false);
+                // Drives that were removed are nobody's.
+                self.array.shrink(next.drives());
                 self.count(|tally| tally.moved += 1);
                 self.tell(|| {
                     format!("the volume has come to {} over {} drives", next.level(), next.drives().0)
@@ -227,11 +221,13 @@ async fn order(host: &Host) -> Result<()> {
     if setup.has_cache() {
         operator::order_write_mode(host, WriteMode::WriteThrough).await;
     }
-    let layout = &way.geometry;
+    let (layout, drives_now) = (&way.geometry, scene.layout().drives().0);
+    let removed = drives_now - way.removed..drives_now;
     let order = ReshapeVolume {
         volume: setup.name().to_owned(),
         level: (layout.level() != scene.layout().level()).then(|| layout.level().name().to_owned()),
         add: names.iter().map(|name| scene.machine.path_of(name.clone())).collect(),
+        remove: removed.map(|slot| format!("{}:{slot}", setup.name())).collect(),
         strip_bytes: Some(layout.strip().bytes().0),
         size_bytes: (!way.is_full).then_some(setup.geometry.capacity().0),
         destroy_data: true,
@@ -250,13 +246,11 @@ async fn order(host: &Host) -> Result<()> {
     host.show().await.map(|_| ())
 }
 
-/// An operator stops the task that moves a volume. As long as nothing has moved all of it is taken back, and hosts are disconnected for a moment.
+/// An operator stops the task that moves a volume. As long as nothing has moved all of it is taken back, and hosts notice nothing.
 ///
 /// # Errors
 /// When that is refused.
 pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
-    let scene = &host.scene;
-    scene.way.is_taken_back.set(true);
     let stopped = host.ask(Command::TaskStop { task }).await.map(drop);
     let end = host.env.now() + operator::PATIENCE;
     while stopped.is_ok() && host.env.now() < end {
@@ -266,10 +260,6 @@ pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
         }
         host.env.sleep(Duration::from_millis(1)).await;
     }
-    // Who has the volume that was served before is told so when it asks for something.
-    host.env.sleep(Duration::from_secs(1)).await;
-    scene.is_served_again();
-    scene.way.is_taken_back.set(false);
     stopped
 }
 

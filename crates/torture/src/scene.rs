@@ -368,12 +368,7 @@ impl Scene {
         let bad = self.array.unreliable();
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
         let unaccepted = bad.minus(&self.forced.get());
-        !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty()) || self.way.is_taken_back()
-    }
-
-    /// Requests that were begun until now may fail.
-    pub fn is_served_again(&self) {
-        self.ended_failing.update(|ended| ended + 1);
+        !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
 
     /// The controller says that redundancy agrees with the data.

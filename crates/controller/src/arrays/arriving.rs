@@ -8,6 +8,8 @@
 //!    Killed here: it is so.
 //! 3. The shards hear what of it is to be resynced.
 //! 4. When all have, they pass hosts on to it.
+//!
+//! Members that it does not lie on any more: `leaving`.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -16,7 +18,7 @@ use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use engine::{Change, RegionIndex, RegionSet, ReshapeOrder, ShardMessage, VolumeId};
 use std::rc::Rc;
-use units::ByteCount;
+use units::{ByteCount, DriveSet};
 
 /// What is filled at a time in the end: a stop and a pause wait for it.
 const FILLED: ByteCount = ByteCount(16 << 20);
@@ -28,8 +30,9 @@ fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> 
     if !to.is_redundant() {
         return all..all;
     }
-    let moved = volume.label().capacity_bytes.div_ceil(to.geometry.stripe_bytes().0);
-    let is_whole = array.out().is_empty() && array.behind(to).is_empty();
+    let moved = array.usable_bytes(volume).div_ceil(to.geometry.stripe_bytes().0);
+    let own = DriveSet::first(to.geometry.drives());
+    let is_whole = array.out().intersection(&own).is_empty() && array.behind(to).is_empty();
     let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
     let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
     moved..end
@@ -65,6 +68,7 @@ impl Arrays {
         to.hide(false);
         self.withdraw_one(array, &save).await;
         array.look_at_state(self.env.unix_time());
+        self.attention.look_after();
         Ok(Some(to))
     }
 

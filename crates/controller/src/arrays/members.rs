@@ -457,7 +457,7 @@ impl Arrays {
         for slot in 0..array.places().len() {
             let _turn = array.metadata.take(1).await;
             let label = array.label();
-            let member = &label.member[slot];
+            let Some(member) = label.member.get(slot) else { break };
             let is_complete = member.is_online()
                 && member
                     .replacement

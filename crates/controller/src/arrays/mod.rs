@@ -26,6 +26,7 @@ pub(crate) mod failures;
 mod find;
 mod hosts;
 pub(crate) mod journal;
+mod leaving;
 mod logs;
 mod marks;
 pub(crate) mod members;

@@ -26,7 +26,7 @@ use engine::{CopyWay, Moved, RegionSet, Reshape, ReshapeOrder, ReshapePlace, Sha
 use env::mailbox;
 use ondisk::{Label, Role, Uuid, VolumeLabel};
 use std::rc::Rc;
-use units::{ByteCount, ByteOffset};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// Why its writes are not answered from the cache.
 pub(super) const MOVES: &str = "it is on its way to another layout";
@@ -114,7 +114,7 @@ impl Array {
     pub(super) fn live_of(&self, volume: &Volume) -> Option<std::ops::Range<u64>> {
         let owner = self.together_with(volume).into_iter().next()?;
         let (reshape, moved) = self.reshape_of(&owner)?;
-        let end = moved.to + moved.saved;
+        let end = moved.bytes + moved.saved;
         Some(match volume.label().part {
             None => reshape.old_stripes(end),
             Some(part) if part.saves => 0..u64::MAX,
@@ -131,9 +131,16 @@ impl Array {
     /// The way of a volume that is on one, and how far it is.
     pub(crate) fn reshape_of(&self, volume: &Volume) -> Option<(Reshape, Moved)> {
         let (label, (to, save)) = (volume.label(), self.parts_of(volume)?);
-        let reshape = reshape_between(volume, &to.geometry, save.geometry.member_size()).ok()?;
-        let at = label.reshape?;
-        Some((reshape, Moved { to: ByteOffset(at.moved_bytes), saved: ByteCount(at.saved_bytes) }))
+        let room = (ByteCount(to.label().capacity_bytes), save.geometry.member_size());
+        let (reshape, at) = (reshape_between(volume, &to.geometry, room).ok()?, label.reshape?);
+        let moved = Moved { bytes: ByteCount(at.moved_bytes), saved: ByteCount(at.saved_bytes) };
+        (reshape.is_down() == at.down).then_some((reshape, moved))
+    }
+
+    /// Bytes that hosts can use of a volume: of one on its way, what it has by both layouts.
+    pub(crate) fn usable_bytes(&self, volume: &Volume) -> u64 {
+        let (label, parts) = (volume.label(), self.parts_of(volume));
+        parts.map_or(label.capacity_bytes, |(to, _)| to.label().capacity_bytes.min(label.capacity_bytes))
     }
 
     /// Up to which byte a volume on its way is whole by the layout that it leaves, from its cursor on: nothing of it is in doubt, and all drives have
@@ -182,18 +189,18 @@ impl Array {
     }
 }
 
-/// The way from a volume's layout to another one.
+/// The way from a volume's layout to another one, of which hosts can use so much in the end, with so much room on each drive to save what is written over.
 ///
 /// # Errors
 /// A sentence, when it cannot be gone.
 pub(crate) fn reshape_between(
     volume: &Volume,
     to: &layout::Geometry,
-    save: ByteCount,
+    (capacity, save): (ByteCount, ByteCount),
 ) -> std::result::Result<Reshape, String> {
     let (from, to) = (engine::served(&volume.geometry), engine::served(to));
     let most = at_a_time(from.member_size(), MOST);
-    Reshape::new(from, to, ByteCount(volume.label().capacity_bytes), save, most)
+    Reshape::new(from, to, ByteCount(volume.label().capacity_bytes).min(capacity), save, most)
 }
 
 /// How many members a label has without those that were to come by a beginning that was cut off.
@@ -262,14 +269,13 @@ impl Arrays {
                 Err(error) => Err(error),
             }
         };
-        let shards_may_know = recorded.is_ok();
         let begun = match recorded {
             Ok(()) => self.attach_parts(array, volume).await,
             Err(error) => Err(error),
         };
         if begun.is_err() {
             if volume.label().reshape.is_some() {
-                self.leave_reshape_now(array, volume, shards_may_know).await?;
+                self.leave_reshape_now(array, volume).await?;
             } else {
                 array.set_places(before);
                 array.drop_regions(0..0);
@@ -333,9 +339,7 @@ impl Arrays {
     async fn attach_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let begun = self.try_attach_parts(array, volume).await;
         if begun.is_err() {
-            for part in array.together_with(volume).iter().skip(1) {
-                self.withdraw_one(array, part).await;
-            }
+            self.serve_as_before(array, volume).await?;
         }
         begun
     }
@@ -420,8 +424,8 @@ impl Arrays {
                 self.tell_first(order(ReshapeOrder::Copy(window, way))).await
             }
             Step::Keep(window) => self.tell_shards(order(ReshapeOrder::Keep(window))).await,
-            Step::Open(below) => {
-                let opened = self.tell_shards(order(ReshapeOrder::Open(below))).await;
+            Step::Open(moved) => {
+                let opened = self.tell_shards(order(ReshapeOrder::Open(moved))).await;
                 volume.set_left_closed(opened.is_err() && volume.is_left_closed());
                 opened
             }
@@ -465,7 +469,7 @@ impl Arrays {
         let _turn = array.metadata.take(1).await;
         let mut next = array.label();
         if let Some(reshape) = next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut()) {
-            (reshape.moved_bytes, reshape.saved_bytes) = (moved.to.0, moved.saved.0);
+            (reshape.moved_bytes, reshape.saved_bytes) = (moved.bytes.0, moved.saved.0);
         }
         let is_whole = array.is_running() && volume.lost().is_empty() && !array.has_lost();
         match is_whole && self.commit(array, next, Vec::new()).await && volume.lost().is_empty() {
@@ -480,16 +484,23 @@ impl Arrays {
     /// When something has moved, or it cannot be recorded.
     pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _starting = array.starting.take(1).await;
-        self.leave_reshape_now(array, volume, true).await
+        self.leave_reshape_now(array, volume).await
     }
 
-    /// `shards_may_know`: whether any of them may serve the volume by both layouts. Otherwise hosts do not notice.
-    async fn leave_reshape_now(
-        self: &Rc<Self>,
-        array: &Rc<Array>,
-        volume: &Rc<Volume>,
-        shards_may_know: bool,
-    ) -> Result<()> {
+    /// Has the shards serve a volume by its old layout alone, and takes its parts from them. Hosts notice nothing.
+    async fn serve_as_before(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        if let Some(id) = volume.id() {
+            let told = self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::TakeBack, done)).await;
+            told.map_err(|why| failed(format!("'{}' cannot stay as it is: {why}", volume.name())))?;
+        }
+        volume.set_left_closed(false);
+        for part in array.together_with(volume).iter().skip(1) {
+            self.withdraw_one(array, part).await;
+        }
+        Ok(())
+    }
+
+    async fn leave_reshape_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let at = volume.label().reshape.map_or((0, 0), |at| (at.moved_bytes, at.saved_bytes));
         if at != (0, 0) {
             return Err(Error::new(
@@ -497,11 +508,8 @@ impl Arrays {
                 format!("'{}' has begun to move; let it come to its end", volume.name()),
             ));
         }
-        let was_served = volume.is_served() && shards_may_know;
-        // The shards serve it by both layouts until then, and by the old one alone afterwards.
-        if shards_may_know {
-            self.withdraw(array, volume).await;
-        }
+        // Whoever writes from now on writes by the old layout alone, whether that is recorded by then or not.
+        self.serve_as_before(array, volume).await?;
         // Killed before the label says so: a start gives them places again.
         for part in array.together_with(volume).iter().skip(1) {
             self.free_on_log(part.uuid()).await;
@@ -520,9 +528,14 @@ impl Arrays {
         for drive in recorded.iter().flatten() {
             self.inventory.take_label_off(drive, &array.names()).await;
         }
-        let is_started = was_served && !array.has_lost();
-        let attached = if is_started { self.attach(array, volume).await } else { Ok(()) };
-        recorded.map(drop).and(attached)
+        if recorded.is_err() && volume.is_served() {
+            // The label still says that it is on its way: it is served so.
+            self.withdraw(array, volume).await;
+            if !array.has_lost() {
+                self.attach(array, volume).await?;
+            }
+        }
+        recorded.map(drop)
     }
 
     /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then, and the regions
@@ -543,7 +556,11 @@ impl Arrays {
     }
 
     /// Records a label that names fewer members. The drives that are free then; `None` if that could not be.
-    async fn commit_fewer(self: &Rc<Self>, array: &Rc<Array>, next: Label) -> Option<Vec<Rc<Drive>>> {
+    pub(super) async fn commit_fewer(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        next: Label,
+    ) -> Option<Vec<Rc<Drive>>> {
         let (before, mut places) = (array.places(), array.places());
         let left = places.split_off(next.member.len().min(places.len()));
         array.set_places(places);
@@ -561,7 +578,9 @@ impl Arrays {
         volume: &Rc<Volume>,
         at: u64,
     ) -> (Rc<Volume>, engine::VolumeState) {
-        let to = array.reshape_of(volume).filter(|(_, moved)| at < moved.to.0);
+        let byte = ByteRange::new(ByteOffset(at), ByteCount(1));
+        let is_there = |(reshape, moved): &(Reshape, Moved)| reshape.by_new(moved.bytes).overlaps(byte);
+        let to = array.reshape_of(volume).filter(is_there);
         let side = to.and_then(|_| array.parts_of(volume)).map_or_else(|| volume.clone(), |(to, _)| to);
         let state = volume_state(array, &side);
         (side, state)

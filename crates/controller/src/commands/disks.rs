@@ -108,7 +108,8 @@ impl Commands {
         volumes.filter_map(|(array, volume)| self.disk_volume(&array, &volume)).collect()
     }
 
-    /// A volume as a disk; `None` if it is not served. On its way to another layout it has the size that it had.
+    /// A volume as a disk; `None` if it is not served. On its way to another layout it has the size that it had, or the new one if
+    /// that is smaller.
     fn disk_volume(&self, array: &Array, volume: &Volume) -> Option<DiskVolume> {
         let (number, label) = (volume.id()?.0.into(), volume.label());
         let sectors = sectors::host_sectors(array, volume);
@@ -116,7 +117,7 @@ impl Commands {
             name: label.name,
             uuid: volume.uuid().to_string(),
             number,
-            capacity_bytes: label.capacity_bytes,
+            capacity_bytes: array.usable_bytes(volume),
             sector_bytes: sectors.logical.bytes().0,
             physical_sector_bytes: sectors.physical.bytes().0,
             strip_bytes: label.strip_bytes,

@@ -230,7 +230,7 @@ impl Commands {
         let (of_array, label) = (array.label(), volume.label());
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
         let mut drives = self.member_infos(array);
-        drives.truncate(own_members(&of_array));
+        drives.truncate(own_members(&of_array).min(array.wanted_members()));
         let out = array.out().union(&array.behind(volume));
         let left = volume.survives_more(&out).filter(|_| state.serves());
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
@@ -258,7 +258,7 @@ impl Commands {
             arrangement: arrangement.map(str::to_owned),
             sector_bytes: sectors.logical.bytes().0,
             physical_sector_bytes: sectors.physical.bytes().0,
-            capacity_bytes: label.capacity_bytes,
+            capacity_bytes: array.usable_bytes(volume),
             data_start_bytes: label.data_start_bytes,
             member_bytes: label.member_bytes,
             array: array.uuid.to_string(),

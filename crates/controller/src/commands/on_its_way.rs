@@ -2,7 +2,7 @@
 
 use super::Commands;
 use crate::arrays::volume::Volume;
-use crate::interface::{Command, Result};
+use crate::interface::{Command, Error, ErrorKind, ReshapeVolume, Result};
 
 impl Commands {
     /// What becomes of the disk that a volume is.
@@ -12,6 +12,23 @@ impl Commands {
             "{} stays what it is until then, and then has the new size (by ublk before Linux 6.16: when it is attached again); a file system on it can be grown after that (resize2fs, xfs_growfs)",
             disk.device
         ))
+    }
+
+    /// Looks that a volume that is to become smaller is no disk of this machine: the kernel knows no disks that become so while they are used.
+    pub(super) fn check_disk_stays(&self, order: &ReshapeVolume) -> Result<()> {
+        let (_, volume) = self.arrays.find_volume(&order.volume)?;
+        let is_less = order.size_bytes.is_some_and(|size| size < volume.label().capacity_bytes);
+        match self.attached.of(&volume.uuid().to_string()).filter(|_| is_less) {
+            None => Ok(()),
+            Some(disk) => {
+                let sentence = format!(
+                    "'{0}' is {1}, which cannot become smaller; run 'softroc detach {0}' first",
+                    volume.name(),
+                    disk.device
+                );
+                Err(Error::new(ErrorKind::InUse, sentence))
+            }
+        }
     }
 
     /// Whether a change can be made now: not one that a volume on its way would have to take along.

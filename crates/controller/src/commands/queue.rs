@@ -238,6 +238,7 @@ impl Commands {
 
     /// `volume expand`, `volume migrate`.
     async fn reshape(&self, order: &ReshapeVolume) -> Result<Reply> {
+        self.check_disk_stays(order)?;
         let (array, volume, info, mut notes) = self.lifecycle.reshape_volume(order).await?;
         if !order.dry_run {
             self.tasks.ensure_reshape(&array, &volume, "an operator asked for it");

@@ -117,6 +117,7 @@ event_codes! {
     DriveTakesSlot "drive.takes-slot" Info "A drive takes the slot of one that is out.";
     DriveReplacementBegun "drive.replacement-begun" Info "A drive is being filled to replace one that serves.";
     DriveReplaced "drive.replaced" Info "A drive took the slot of one that served until then.";
+    DriveRemoved "drive.removed" Info "A volume has come to a layout on fewer drives; the drive is unused.";
     DriveReplacementEnded "drive.replacement-ended" Warning "A drive that was being filled is dropped; the one that it was to replace goes on.";
     DriveReplacementFailed "drive.replacement-failed" Warning "A drive could not be filled, or could not take the slot; the one that it was to replace goes on.";
     DrivePredictsFailure "drive.predicts-failure" Warning "A drive expects to fail or is worn out.";

@@ -14,13 +14,16 @@ pub struct ReshapeVolume {
     /// Drives that it is to lie on as well, behind those that it is on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
+    /// Drives that it is to lie on no more: the last ones of those that it is on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
     /// The strip that it is to have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_bytes: Option<u64>,
-    /// What hosts can use of it in the end; all there is otherwise.
+    /// What hosts can use of it in the end; all there is otherwise. It may be less than now where what is behind it may be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// What the new drives hold may be lost.
+    /// What the new drives hold may be lost, and what the volume has behind a smaller size.
     #[serde(default)]
     pub destroy_data: bool,
     /// Only says what would be.
@@ -67,4 +70,10 @@ pub struct ReshapeInfo {
     /// Bytes of the volume in all.
     #[serde(default)]
     pub total_bytes: u64,
+    /// Whether its last byte goes first.
+    #[serde(default)]
+    pub down: bool,
+    /// Drives that it does not lie on in the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removes: Vec<String>,
 }

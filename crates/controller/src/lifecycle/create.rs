@@ -323,7 +323,7 @@ impl Lifecycle {
         wanted: &Wanted,
         array: &Rc<Array>,
     ) -> Result<(ondisk::Uuid, Vec<String>)> {
-        array.check_stands()?;
+        array.check_stands().and_then(|()| array.check_all_stay())?;
         let (label, names) = (array.label(), array.names());
         let behind = label.member.iter().any(|member| !array.left(&member.stale).is_empty());
         if !array.is_running() || !array.out().is_empty() || behind {

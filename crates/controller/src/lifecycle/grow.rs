@@ -12,6 +12,7 @@ use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, LayoutInfo, ReshapeInfo, ReshapeVolume, Result};
 use crate::inventory::Drive;
 use crate::lifecycle::candidates::Candidate;
+use crate::lifecycle::fewer;
 use crate::lifecycle::{Lifecycle, free_end};
 use engine::{Regions, Reshape};
 use layout::{Geometry, Level, MirrorArrangement};
@@ -58,6 +59,16 @@ struct Way {
     save_at: u64,
     save: Geometry,
     reshape: Reshape,
+    /// On how many of the array's members, the first ones, if not on all.
+    members: Option<u16>,
+}
+
+impl Way {
+    /// As a label says it of a volume with these parts that has not begun.
+    fn label(&self, to: &VolumeLabel, save: &VolumeLabel) -> ReshapeLabel {
+        let (to, save, down) = (to.uuid, save.uuid, self.reshape.is_down());
+        ReshapeLabel { to, save, begun: false, moved_bytes: 0, saved_bytes: 0, down }
+    }
 }
 
 /// A volume that goes to another layout, or would: its array, what is to be said of it, and notes, a sentence each.
@@ -68,9 +79,10 @@ impl Lifecycle {
     pub(crate) async fn reshape_volume(self: &Rc<Self>, order: &ReshapeVolume) -> Result<OfReshape> {
         let (array, volume) = self.arrays.find_volume(&order.volume)?;
         self.check_can_move(&array, &volume, stays(order, &volume.label()))?;
+        let kept = self.kept_members(order, &array, &volume)?;
         let mut candidates = Vec::new();
         let checked = self.check_candidates(&order.add, order.destroy_data, &mut candidates).await;
-        let way = checked.and_then(|()| way_of(order, &array, &volume, &candidates));
+        let way = checked.and_then(|()| way_of(order, (&array, kept), &volume, &candidates));
         let way = match way {
             Ok(way) => way,
             Err(error) => {
@@ -78,7 +90,9 @@ impl Lifecycle {
                 return Err(error);
             }
         };
-        let mut info = info_of(&volume, &way);
+        let removed = array.label().member.split_off(kept);
+        let removes = removed.into_iter().map(|member| member.name).collect();
+        let mut info = ReshapeInfo { removes, ..info_of(&volume, &way) };
         if order.dry_run {
             info.estimated_s = self.estimate((&array, &volume), &way, &candidates).await;
             self.let_go(&candidates).await;
@@ -91,8 +105,11 @@ impl Lifecycle {
             self.let_go(&candidates).await;
             return Err(error);
         }
+        let is_less = info.to.capacity_bytes < info.from.capacity_bytes;
+        let behind = "hosts get errors for what is behind the new size, from now on".to_owned();
         let note = "hosts that are connected see the new size when they connect again; run 'softroc task list' for the progress";
-        Ok((array, volume, info, vec![note.to_owned()]))
+        let notes = is_less.then_some(behind).into_iter().chain([note.to_owned()]).collect();
+        Ok((array, volume, info, notes))
     }
 
     /// Whether a volume is as one has to be that is moved. `stays`: its bytes stay where they are.
@@ -104,6 +121,7 @@ impl Lifecycle {
                 moving.name()
             )));
         }
+        array.check_all_stay()?;
         if array.known_volumes().len() > 1 && !stays {
             return Err(wrong(format!(
                 "the array of '{name}' has other volumes ({}), which would have to be moved along; delete them, or create a volume on other drives and copy",
@@ -196,6 +214,7 @@ impl Lifecycle {
             Ok::<VolumeLabel, Error>(VolumeLabel {
                 sector_bytes: of.sector_bytes,
                 part: Some(PartLabel { of: of.uuid, saves }),
+                members: way.members,
                 ..label
             })
         };
@@ -219,8 +238,7 @@ impl Lifecycle {
                 of.name
             ))
         })?;
-        let reshape =
-            ReshapeLabel { to: to.uuid, save: save.uuid, begun: false, moved_bytes: 0, saved_bytes: 0 };
+        let reshape = way.label(&to, &save);
         next.volume.push(to);
         if let Some(label) = next.volume_mut(volume.uuid()) {
             (label.members, label.reshape) = (Some(members), Some(reshape));
@@ -265,7 +283,12 @@ impl Lifecycle {
 }
 
 /// The layout that a volume is to come to.
-fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[Candidate]) -> Result<Way> {
+fn way_of(
+    order: &ReshapeVolume,
+    (array, kept): (&Array, usize),
+    volume: &Volume,
+    candidates: &[Candidate],
+) -> Result<Way> {
     let (name, label, of) = (volume.name(), array.label(), volume.label());
     let level: Level = match &order.level {
         Some(level) => level.parse().map_err(invalid)?,
@@ -279,29 +302,12 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
     let end = free_end(sizes.chain(candidates.iter().map(|candidate| candidate.size)), label.tail);
     let end = next_start(&label, &of).map_or(end.0, |start| end.0.min(start));
     let room = ByteCount(end.saturating_sub(of.data_start_bytes));
-    let drives = label.member.len() + candidates.len();
+    let drives = kept + candidates.len();
     let drives = DriveCount(u16::try_from(drives).unwrap_or(u16::MAX));
     let shape = if stays { volume.geometry.shape() } else { shape_of(level, drives, volume) };
     shape.check().map_err(invalid)?;
     let whole = shape.geometry(strip, room).map_err(invalid)?;
-    let capacity = order.size_bytes.map_or(whole.capacity(), ByteCount);
-    let least = ByteCount(of.capacity_bytes);
-    if stays && (whole.capacity() <= least || capacity == least) {
-        return Err(invalid(format!(
-            "'{name}' is so already: its drives have room for {}, and it has {least}; add drives with --add, replace all of them by larger ones with 'softroc drive replace DRIVE --with DRIVE', run 'softroc drive rescan DRIVE' where they were made larger, or choose another --level or --strip",
-            whole.capacity()
-        )));
-    }
-    if capacity < least || capacity > whole.capacity() || !capacity.is_aligned(ByteCount(of.sector_bytes)) {
-        return Err(invalid(format!(
-            "{} on {} drives has {}, and '{name}' has {least} that stay in use; add drives with --add, or choose a --size from {} to {} bytes",
-            level.title(),
-            drives.0,
-            whole.capacity(),
-            least.0,
-            whole.capacity().0
-        )));
-    }
+    let capacity = fewer::capacity(order, &of, &whole, stays)?;
     sectors::check_format(&name, of.sector_format, capacity)?;
     // What is free behind a size that was asked for stays free.
     let geometry = match order.size_bytes {
@@ -312,17 +318,19 @@ fn way_of(order: &ReshapeVolume, array: &Array, volume: &Volume, candidates: &[C
         None => whole,
     };
     let (save_at, save) = save_place(&label, volume, &geometry)?;
-    let reshape = reshape_between(volume, &geometry, save.member_size());
+    let reshape = reshape_between(volume, &geometry, (capacity, save.member_size()));
     let reshape = reshape.map_err(|why| {
         invalid(format!("'{name}' cannot be moved so: {why}; add drives with --add, or copy it to a volume on other drives"))
     })?;
-    Ok(Way { geometry, capacity, save_at, save, reshape })
+    let members = (kept < label.member.len()).then_some(drives.0);
+    Ok(Way { geometry, capacity, save_at, save, reshape, members })
 }
 
 /// Whether all that is asked for is more room on the drives that a volume has: its bytes stay where they are.
 fn stays(order: &ReshapeVolume, of: &VolumeLabel) -> bool {
     let is_level = order.level.as_deref().is_none_or(|level| level.parse() == Ok(of.level));
-    is_level && order.strip_bytes.is_none_or(|strip| strip == of.strip_bytes) && order.add.is_empty()
+    let is_strip = order.strip_bytes.is_none_or(|strip| strip == of.strip_bytes);
+    is_level && is_strip && order.add.is_empty() && order.remove.is_empty()
 }
 
 /// Where the next volume begins on each drive that lies behind another one.
@@ -443,7 +451,9 @@ fn info_of(volume: &Volume, way: &Way) -> ReshapeInfo {
         at_a_time_bytes: way.reshape.most_bytes().0,
         estimated_s: None,
         moved_bytes: 0,
-        total_bytes: from.capacity_bytes,
+        total_bytes: way.reshape.bytes().0,
+        down: way.reshape.is_down(),
+        removes: Vec::new(),
         from,
         to,
     }
@@ -454,6 +464,8 @@ pub(crate) fn info_on_its_way(array: &Array, volume: &Volume) -> Option<ReshapeI
     let (reshape, moved) = array.reshape_of(volume)?;
     let of = volume.label().reshape?;
     let (to, save) = (array.volume(of.to)?, array.volume(of.save)?);
+    let members = array.label().member.into_iter().enumerate();
+    let removes = members.filter(|(slot, _)| !to.is_on(*slot)).map(|(_, member)| member.name).collect();
     let from = layout_info(&volume.geometry, volume.label().capacity_bytes);
     let new = layout_info(&to.geometry, to.label().capacity_bytes);
     Some(ReshapeInfo {
@@ -462,8 +474,10 @@ pub(crate) fn info_on_its_way(array: &Array, volume: &Volume) -> Option<ReshapeI
         saved_at_a_time_bytes: save.geometry.capacity().0,
         at_a_time_bytes: reshape.most_bytes().0,
         estimated_s: None,
-        moved_bytes: moved.to.0,
+        moved_bytes: moved.bytes.0,
         total_bytes: reshape.bytes().0,
+        down: reshape.is_down(),
+        removes,
         from,
         to: new,
     })

@@ -17,6 +17,7 @@ mod change;
 mod create;
 mod delete;
 mod failed;
+mod fewer;
 mod grow;
 mod logs;
 mod preview;

@@ -73,11 +73,16 @@ impl Reconciler {
     }
 
     async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
-        let label = array.label();
         let moving = array.on_its_way();
         if let Some(volume) = &moving {
             self.tasks.ensure_reshape(array, volume, "it was on its way to another layout");
         }
+        // As operators' commands come one after the other, none of them is about a slot that goes.
+        if let Err(why) = self.arrays.let_members_go(array).await {
+            tracing::warn!("{why}");
+            return self.attention.look_again_in(LATE);
+        }
+        let label = array.label();
         // Drives are exchanged when it has come to its layout.
         let members = label.member.iter().enumerate().filter(|_| moving.is_none());
         for (slot, member) in members {

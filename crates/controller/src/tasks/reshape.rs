@@ -38,7 +38,7 @@ impl Tasks {
     pub(crate) fn ensure_reshape(self: &Rc<Self>, array: &Array, volume: &Volume, cause: &str) {
         let Some(of) = volume.label().reshape else { return };
         let about = About { drive: Some(of.to), ..About::of_volume(array.uuid, volume.uuid()) };
-        self.ensure(array, TaskKind::Reshape, about, volume.label().capacity_bytes, cause);
+        self.ensure(array, TaskKind::Reshape, about, array.usable_bytes(volume), cause);
     }
 
     /// An operator has stopped a task. What it did of a move is taken back; nothing is to be taken back of any other.
@@ -93,7 +93,7 @@ impl Tasks {
         let Some((reshape, moved)) = array.reshape_of(volume) else { return StepEnd::Interrupted };
         let total = reshape.bytes().0;
         let (mut mover, mut tries, mut may_keep) = (Mover::new(reshape, moved), 1, true);
-        let (mut began, mut before, mut asked) = (self.env.now(), moved.to.0, requests(volume));
+        let (mut began, mut before, mut asked) = (self.env.now(), moved.bytes.0, requests(volume));
         loop {
             if may_keep {
                 mover.keep(array.whole_up_to(volume));
@@ -118,7 +118,7 @@ impl Tasks {
             }
             if opened {
                 tries = 1;
-                let (at, took) = (mover.recorded().to.0, self.env.now().since(began));
+                let (at, took) = (mover.recorded().bytes.0, self.env.now().since(began));
                 self.advance_to(task, at, total);
                 if at < total {
                     self.stand_back(task, (began, at - before), requests(volume) != asked).await;
@@ -163,7 +163,7 @@ impl Tasks {
             Step::Close(_) | Step::Save(_) | Step::Write { .. } | Step::Keep(_)
                 if recorded.saved.is_zero() =>
             {
-                self.arrays.reshape_step(array, volume, Step::Open(recorded.to)).await
+                self.arrays.reshape_step(array, volume, Step::Open(recorded.bytes)).await
             }
             // What the drives have of a record that failed, nobody knows: the window is whole by either, and stays as it is.
             Step::Record(moved) => {
@@ -199,7 +199,7 @@ impl Tasks {
 
     /// All is moved: fills what follows it, and has the volume come to its layout.
     async fn fill_and_end(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
-        let (name, from, moved) = (volume.name(), volume.geometry, volume.label().capacity_bytes);
+        let (name, from, moved) = (volume.name(), volume.geometry, array.usable_bytes(volume));
         loop {
             let (began, asked) = (self.env.now(), requests(volume));
             let before = task.progress().done_bytes;

@@ -13,7 +13,7 @@
 //! Nobody else moves through one of the volumes meanwhile (rebuild, resync, check): what is in use would change below it.
 
 use crate::attachment::{CopyWay, ReshapeOrder};
-use crate::host::{Moving, Volume};
+use crate::host::{Moving, Volume, take_back_reshape};
 use env::{Buf, IoError, IoErrorKind, Slice};
 use state::{RegionIndex, RegionSet, Window};
 use std::cell::RefCell;
@@ -36,7 +36,10 @@ const PIECES: usize = 3;
 /// # Errors
 /// When the volume is not on its way, or some of a window cannot be read or written.
 pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<(), IoError> {
-    let Some(moving) = volume.moving() else { return Err(IoError::new(IoErrorKind::Invalid)) };
+    let Some(moving) = volume.moving() else {
+        let is_so = matches!(order, ReshapeOrder::TakeBack);
+        return if is_so { Ok(()) } else { Err(IoError::new(IoErrorKind::Invalid)) };
+    };
     let env = volume.shard().env();
     match order {
         ReshapeOrder::Begin(_) => Err(IoError::new(IoErrorKind::Invalid)),
@@ -58,14 +61,21 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
             Ok(())
         }
         ReshapeOrder::Fill(stripes) => fill(volume, &moving, stripes).await,
-        ReshapeOrder::Open(below) => {
-            give_back(volume, &moving, below).await;
-            moving.open(env, below).await;
+        ReshapeOrder::Open(moved) => {
+            give_back(volume, &moving, moved).await;
+            moving.open(env, moved).await;
+            Ok(())
+        }
+        ReshapeOrder::TakeBack if !moving.moved().is_zero() => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::TakeBack => {
+            give_back(volume, &moving, ByteCount::ZERO).await;
+            moving.open(env, ByteCount::ZERO).await;
+            take_back_reshape(volume);
             Ok(())
         }
         ReshapeOrder::Leave { is_saved } => {
             if !is_saved {
-                give_back(volume, &moving, moving.below()).await;
+                give_back(volume, &moving, moving.moved()).await;
             }
             moving.leave(env, is_saved);
             Ok(())
@@ -75,7 +85,8 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
 
 /// What the window is written over is of no use any more, and what is written is.
 async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: bool) -> Result<(), IoError> {
-    let needed = if is_saved { window.bytes.end() } else { window.bytes.start };
+    let reshape = &moving.reshape;
+    let needed = if is_saved { reshape.after(window) } else { reshape.before(window) };
     volume.confine_to(moving.reshape.old_stripes(needed)).await;
     hand_over(volume, moving, window).await
 }
@@ -85,15 +96,15 @@ async fn hand_over(volume: &Rc<Volume>, moving: &Moving, window: &Window) -> Res
     // A replay would write them again, from wherever the records are; and what hosts flushed is on the drives, by the layout that is left.
     volume.revoke_records().await?;
     volume.revoke_promises().await?;
-    moving.to.set_live(moving.reshape.new_stripes(window.bytes.end()));
+    moving.to.set_live(moving.reshape.new_stripes(moving.reshape.after(window)));
     Ok(())
 }
 
-/// Bytes from `below` on are the old layout's alone. They may have been handed over before, and then a step failed: a repair by the new layout would
+/// All bytes but so many are the old layout's alone. They may have been handed over before, and then a step failed: a repair by the new layout would
 /// write over what hosts write from now on.
-async fn give_back(volume: &Volume, moving: &Moving, below: ByteOffset) {
-    moving.to.confine_to(moving.reshape.new_stripes(below)).await;
-    volume.confine_to(moving.reshape.old_stripes(below)).await;
+async fn give_back(volume: &Volume, moving: &Moving, moved: ByteCount) {
+    moving.to.confine_to(moving.reshape.new_stripes(moved)).await;
+    volume.confine_to(moving.reshape.old_stripes(moved)).await;
 }
 
 /// The window stays where it is, and is the new layout's from now on.
@@ -101,7 +112,7 @@ async fn keep(volume: &Rc<Volume>, moving: &Moving, window: &Window) -> Result<(
     if !moving.reshape.is_in_place() {
         return Err(IoError::new(IoErrorKind::Invalid));
     }
-    volume.confine_to(moving.reshape.old_stripes(window.bytes.end())).await;
+    volume.confine_to(moving.reshape.old_stripes(moving.reshape.after(window))).await;
     // Hosts were answered for it, and in the end nobody flushes by the old layout any more.
     volume.make_durable().await?;
     // Looked at last: a drive that fails in that flush goes out, and what it missed is known by the old layout alone.

@@ -55,7 +55,7 @@ impl BlockTarget for Volume {
 
     fn is_served(&self) -> bool {
         let is_here = !self.closing.get() && !self.shard().is_stopping();
-        is_here && self.moving.get().and_then(|moving| moving.successor()).is_none_or(|next| next.is_served())
+        is_here && self.moving().is_none_or(|moving| moving.successor().is_none_or(|next| next.is_served()))
     }
 
     fn read(

@@ -15,6 +15,6 @@ mod volume;
 
 pub use as_drive::{VolumeDrive, VolumeService};
 pub(crate) use exchange::{Exchange, Job, Then};
-pub(crate) use moving::{Moving, begin_reshape, end_reshape, show_reshaped};
+pub(crate) use moving::{Moving, begin_reshape, end_reshape, show_reshaped, take_back_reshape};
 pub(crate) use split::Parent;
 pub use volume::Volume;

@@ -1,5 +1,5 @@
-//! A volume on its way to another layout, as hosts see it: one volume. Bytes below a cursor are served by the new layout, those
-//! above it by the old one, and those in between wait.
+//! A volume on its way to another layout, as hosts see it: one volume. Bytes behind a cursor are served by the new layout, those
+//! ahead of it by the old one, and those in between wait. The cursor goes up, or down from the last byte on ([`Reshape::is_down`]).
 //!
 //! # Invariants
 //! - The cursor and what is closed change by the steps of a reshape alone, each on all shards before the next one begins
@@ -12,6 +12,7 @@
 //!   goes on with a window, hosts do not wait for it either: reads are served from where it is whole, writes get an error.
 //! - A request that reaches over the cursor, or into what is closed, is served in parts one after the other, as one over
 //!   several stripes may be.
+//! - What the new layout has no room for is served no more: who asks for it is told that it lies past the end.
 //! - A host keeps the volume that it was given. When that has come to its new layout, and that layout's volume goes on to yet another one,
 //!   the host's requests go through both ways. So a window of the second one waits for them as for any other.
 
@@ -49,7 +50,9 @@ pub(crate) struct Moving {
     /// The volume by the new layout, and where windows are saved.
     pub(crate) to: Rc<Volume>,
     pub(crate) save: Rc<Volume>,
-    below: Cell<ByteOffset>,
+    /// So many bytes are served by the new layout, and which.
+    moved: Cell<ByteCount>,
+    by_new: Cell<ByteRange>,
     closed: Cell<ByteRange>,
     shut: Cell<Shut>,
     /// Requests of hosts that are at any side, by number, and whether they read what is saved.
@@ -78,9 +81,9 @@ struct Part<'a> {
 impl Part<'_> {
     /// The way that the side is on itself: the volume came to the side's layout, and goes to yet another one. Requests of hosts that
     /// are here since before go on through it.
-    fn onward(&self) -> Option<&Rc<Moving>> {
+    fn onward(&self) -> Option<Rc<Moving>> {
         let is_new = Rc::ptr_eq(&self.side, &self.moving.to);
-        self.side.moving.get().filter(|_| is_new)
+        self.side.moving().filter(|_| is_new)
     }
 }
 
@@ -116,13 +119,13 @@ pub(crate) fn begin_reshape(
 ) -> Result<(), String> {
     let ReshapePlace { reshape, moved, .. } = place;
     if !reshape.allows(*moved) {
-        return Err(format!("'{}' is not reshaped up to byte {}", volume.name(), moved.to.0));
+        return Err(format!("'{}' has not moved {} to another layout", volume.name(), moved.bytes));
     }
     if volume.geometry() != reshape.from() || to.geometry() != reshape.to() {
         return Err(format!("'{}' is not as its reshape says", volume.name()));
     }
     // A resync that has begun by now would not know.
-    let end = moved.to + moved.saved;
+    let end = moved.bytes + moved.saved;
     let all = volume.geometry().stripes().0;
     let live = (volume.live().start..volume.live().end.min(all), to.live());
     if live != (reshape.old_stripes(end), reshape.new_stripes(end)) {
@@ -135,8 +138,9 @@ pub(crate) fn begin_reshape(
         reshape: *reshape,
         to: to.clone(),
         save: save.clone(),
-        below: Cell::new(moved.to),
-        closed: Cell::new(ByteRange::from_to(moved.to, end)),
+        moved: Cell::new(moved.bytes),
+        by_new: Cell::new(reshape.by_new(moved.bytes)),
+        closed: Cell::new(reshape.saved_range(*moved)),
         shut: Cell::new(Shut::Found),
         under_way: RefCell::default(),
         requests: Cell::new(0),
@@ -146,13 +150,24 @@ pub(crate) fn begin_reshape(
         changed: Signal::default(),
     };
     let moving = Rc::new(moving);
-    volume.moving.set(moving).map_err(|_| format!("'{}' is on its way already", volume.name()))
+    if volume.moving.borrow().is_some() {
+        return Err(format!("'{}' is on its way already", volume.name()));
+    }
+    volume.moving.replace(Some(moving));
+    Ok(())
 }
 
 /// Hosts get to see a volume that is served by two layouts. Done when no request is under way any more that was begun before.
 pub(crate) async fn show_reshaped(volume: &Volume) {
     volume.hide(false);
     volume.others_left().await;
+}
+
+/// Nothing has moved, and all is open: the volume is served by the old layout alone from now on. Requests that are on their way through both find all of
+/// it there.
+pub(crate) fn take_back_reshape(volume: &Volume) {
+    volume.set_live(0..u64::MAX);
+    volume.moving.take();
 }
 
 /// All is moved: hosts that come from now on get the volume by the new layout, under its name, as the caller takes the old one out of the
@@ -198,19 +213,25 @@ impl Moving {
         self.changed.wait_until(env, || !self.under_way.borrow().values().any(is_at)).await;
     }
 
-    /// Bytes below this are served by the new layout.
-    pub(crate) fn below(&self) -> ByteOffset {
-        self.below.get()
+    /// So many bytes are served by the new layout.
+    pub(crate) fn moved(&self) -> ByteCount {
+        self.moved.get()
+    }
+
+    /// What hosts may use at most until all is moved.
+    pub(super) fn most(&self) -> ByteCount {
+        self.reshape.bytes()
     }
 
     fn is_all_moved(&self) -> bool {
-        self.below.get().0 >= self.reshape.bytes().0 && self.closed.get().is_empty()
+        self.moved.get() >= self.reshape.bytes() && self.closed.get().is_empty()
     }
 
-    /// Nothing is closed any more, and bytes below this are served by the new layout. Where that is all, done when no flush is at the old side.
-    pub(crate) async fn open(&self, env: &Env, below: ByteOffset) {
-        self.below.set(below);
-        self.closed.set(ByteRange::new(below, ByteCount::ZERO));
+    /// Nothing is closed any more, and so many bytes are served by the new layout. Where that is all, done when no flush is at the old side.
+    pub(crate) async fn open(&self, env: &Env, moved: ByteCount) {
+        self.moved.set(moved);
+        self.by_new.set(self.reshape.by_new(moved));
+        self.closed.set(ByteRange::default());
         self.reserved.take();
         self.changed.notify(env);
         if self.is_all_moved() {
@@ -242,9 +263,7 @@ impl Moving {
 
     /// Whether a request that begins at a byte may begin now.
     fn is_open(&self, at: ByteOffset, access: Access) -> bool {
-        let closed = self.closed.get();
-        let is_closed = (closed.start..closed.end()).contains(&at);
-        !is_closed || access == Access::Reads && self.shut.get() != Shut::Moves
+        !holds(self.closed.get(), at) || access == Access::Reads && self.shut.get() != Shut::Moves
     }
 
     /// The first part of a request that one side serves, as soon as it may.
@@ -264,15 +283,20 @@ impl Moving {
         if !is_open() {
             return Err(IoError::new(IoErrorKind::Gone));
         }
-        let (below, closed) = (self.below.get(), self.closed.get());
+        let (by_new, closed) = (self.by_new.get(), self.closed.get());
         let is_saved = self.shut.get() != Shut::Left { is_saved: false };
+        let begins = |of: ByteRange| holds(of, range.start);
         let (end, side) = match () {
-            // It has more bytes by now than were moved.
+            // It has other bytes by now than were moved.
             () if self.is_over.get() => (range.end(), &self.to),
-            () if range.start < below => (below, &self.to),
-            () if range.start < closed.start => (closed.start, old),
-            () if range.start < closed.end() && is_saved => (closed.end(), &self.save),
-            () => (range.end(), old),
+            () if begins(by_new) => (by_new.end(), &self.to),
+            () if begins(closed) && is_saved => (closed.end(), &self.save),
+            () if begins(closed) => (closed.end(), old),
+            () => {
+                let next =
+                    [by_new, closed].map(|of| of.start).into_iter().filter(|start| *start > range.start);
+                (next.min().unwrap_or(range.end()), old)
+            }
         };
         let range = ByteRange::from_to(range.start, end.min(range.end()));
         let is_saved = Rc::ptr_eq(side, &self.save);
@@ -285,6 +309,10 @@ impl Moving {
         self.under_way.borrow_mut().insert(number, (range, is_saved));
         Ok(Part { moving: self, env: env.clone(), number, range, side: side.clone(), place })
     }
+}
+
+fn holds(range: ByteRange, at: ByteOffset) -> bool {
+    (range.start..range.end()).contains(&at)
 }
 
 /// What is left of a range behind its first part.
@@ -315,7 +343,7 @@ pub(super) async fn read(
         let (read, back) = match part.side.enter() {
             Ok(_user) => match part.onward() {
                 None => part.side.read_entered(part.place, buf).await,
-                Some(onward) => Box::pin(read(&part.side, onward, part.place, buf)).await,
+                Some(onward) => Box::pin(read(&part.side, &onward, part.place, buf)).await,
             },
             Err(error) => (Err(error), Some(buf)),
         };
@@ -344,7 +372,7 @@ pub(super) async fn write(
         let data = data.cut(part.range.start - range.start, part.range.len);
         match part.onward() {
             None => part.side.write_entered(part.place, data, durability).await?,
-            Some(onward) => Box::pin(write(&part.side, onward, part.place, data, durability)).await?,
+            Some(onward) => Box::pin(write(&part.side, &onward, part.place, data, durability)).await?,
         }
         left = rest(left, part.range);
     }
@@ -359,7 +387,7 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
         let _user = part.side.enter()?;
         match part.onward() {
             None => part.side.trim_entered(part.place).await?,
-            Some(onward) => Box::pin(trim(&part.side, onward, part.place)).await?,
+            Some(onward) => Box::pin(trim(&part.side, &onward, part.place)).await?,
         }
         left = rest(left, part.range);
     }
@@ -369,9 +397,9 @@ pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) ->
 /// See [`Volume::flush`].
 pub(super) async fn flush(old: &Rc<Volume>, moving: &Moving) -> Result<(), IoError> {
     let _user = moving.to.enter()?;
-    match moving.to.moving.get() {
+    match moving.to.moving() {
         None => moving.to.make_durable().await?,
-        Some(onward) => Box::pin(flush(&moving.to, onward)).await?,
+        Some(onward) => Box::pin(flush(&moving.to, &onward)).await?,
     }
     match moving.begin_old_flush(old.shard().env()) {
         Some(_flushing) => old.make_durable().await,
@@ -392,6 +420,6 @@ pub(super) async fn status(
     let _user = part.side.enter()?;
     match part.onward() {
         None => part.side.status_entered(part.place).await,
-        Some(onward) => Box::pin(status(&part.side, onward, part.place)).await,
+        Some(onward) => Box::pin(status(&part.side, &onward, part.place)).await,
     }
 }

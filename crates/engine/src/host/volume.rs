@@ -18,7 +18,7 @@ use env::{
     TrafficRow,
 };
 use layout::{CopyIndex, DataIndex};
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
@@ -37,7 +37,7 @@ pub struct Volume {
     traffic: TrafficRow,
     pub(super) ahead: ReadingAhead,
     /// The other side, once it is on its way to another layout.
-    pub(super) moving: OnceCell<Rc<Moving>>,
+    pub(super) moving: RefCell<Option<Rc<Moving>>>,
 }
 
 impl Deref for Volume {
@@ -59,7 +59,7 @@ impl Volume {
         let (exchange, hidden) = (exchange.clone(), Cell::new(attachment.hidden));
         let traffic = attachment.meter.traffic.join();
         let ahead = ReadingAhead::new(shard.env(), &cache, &exchange);
-        let (told, requests, moving) = (attachment.told.clone(), Cell::new(0), OnceCell::new());
+        let (told, requests, moving) = (attachment.told.clone(), Cell::new(0), RefCell::default());
         Ok(Rc::new(Volume { cache, exchange, hidden, told, requests, traffic, ahead, moving }))
     }
 
@@ -93,13 +93,13 @@ impl Volume {
 
     /// Its way to another layout, if it is on one.
     pub(crate) fn moving(&self) -> Option<Rc<Moving>> {
-        self.moving.get().cloned()
+        self.moving.borrow().clone()
     }
 
-    /// Bytes that hosts may use: of the layout that it has come to, when it has come to another one.
+    /// Bytes that hosts may use: of the layout that it has come to, when it has come to another one; and on the way there what both have.
     pub(super) fn capacity(&self) -> ByteCount {
-        let next = self.moving.get().and_then(|moving| moving.successor());
-        next.map_or(self.spec.capacity, |next| next.capacity())
+        let Some(moving) = self.moving() else { return self.spec.capacity };
+        moving.successor().map_or(self.spec.capacity.min(moving.most()), |next| next.capacity())
     }
 
     /// The shard it was looked up on.
@@ -151,9 +151,9 @@ impl Volume {
             Err(error) => return (Err(error), Some(buf)),
         };
         let timed = self.note_request(Operation::Read);
-        let (result, buf) = match self.moving.get() {
+        let (result, buf) = match self.moving() {
             None => self.read_entered(range, buf).await,
-            Some(moving) => Box::pin(moving::read(self, moving, range, buf)).await,
+            Some(moving) => Box::pin(moving::read(self, &moving, range, buf)).await,
         };
         self.note_end(timed, range.len, &result);
         (result, buf)
@@ -292,9 +292,9 @@ impl Volume {
         if timed.is_some() && !range.is_aligned(ALIGNMENT) {
             self.count(|counters| counters.unaligned_writes += 1);
         }
-        let result = match self.moving.get() {
+        let result = match self.moving() {
             None => self.write_entered(range, data, durability).await,
-            Some(moving) => Box::pin(moving::write(self, moving, range, data, durability)).await,
+            Some(moving) => Box::pin(moving::write(self, &moving, range, data, durability)).await,
         };
         self.note_end(timed, range.len, &result);
         result
@@ -362,9 +362,9 @@ impl Volume {
             return Ok(());
         }
         let timed = self.note_request(Operation::Trim);
-        let result = match self.moving.get() {
+        let result = match self.moving() {
             None => self.trim_entered(range).await,
-            Some(moving) => Box::pin(moving::trim(self, moving, range)).await,
+            Some(moving) => Box::pin(moving::trim(self, &moving, range)).await,
         };
         self.note_end(timed, range.len, &result);
         result
@@ -389,9 +389,9 @@ impl Volume {
     pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         let _user = self.enter()?;
         let timed = self.note_request(Operation::Flush);
-        let result = match self.moving.get() {
+        let result = match self.moving() {
             None => self.make_durable().await,
-            Some(moving) => Box::pin(moving::flush(self, moving)).await,
+            Some(moving) => Box::pin(moving::flush(self, &moving)).await,
         };
         self.note_end(timed, ByteCount::ZERO, &result);
         result
@@ -432,9 +432,9 @@ impl Volume {
     pub async fn status(self: &Rc<Self>, range: ByteRange) -> Result<Vec<StatusExtent>, IoError> {
         self.check(range)?;
         let _user = self.enter()?;
-        match self.moving.get() {
+        match self.moving() {
             None => self.status_entered(range).await,
-            Some(moving) => Box::pin(moving::status(self, moving, range)).await,
+            Some(moving) => Box::pin(moving::status(self, &moving, range)).await,
         }
     }
 

@@ -207,7 +207,7 @@ fn what_a_start_finds_saved_is_read_there_until_it_is_moved() {
             tell.set(true);
         });
         bench.wait(Duration::from_millis(100)).await;
-        assert_eq!((reads.get(), writes.get(), recorded.get().to.0), (None, None, 0), "it is being read");
+        assert_eq!((reads.get(), writes.get(), recorded.get().bytes.0), (None, None, 0), "it is being read");
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!((reads.get(), writes.get(), moved.get()), (Some(Some(7)), Some(true), true));
         assert_eq!(content(&bench, 0).await, Some(8));
@@ -226,7 +226,7 @@ fn a_flush_that_is_at_the_old_layout_is_waited_for_before_that_goes() {
         let bench = Rc::new(scene.start(envs, Moved::default(), false).await);
         let (mut mover, recorded) =
             (Mover::new(scene.reshape(), Moved::default()), Cell::new(Moved::default()));
-        while recorded.get().to.0 < scene.reshape().bytes().0 {
+        while recorded.get().bytes.0 < scene.reshape().bytes().0 {
             carry_out(&bench, mover.step().expect("there is more to move"), &recorded).await;
             mover.done();
         }

@@ -7,7 +7,7 @@ use env::IoErrorKind;
 use state::Window;
 use std::cell::Cell;
 use std::rc::Rc;
-use units::ByteOffset;
+use units::ByteCount;
 
 fn in_place(seed: u64) -> Scene {
     scene((IN_PLACE[0], IN_PLACE[0]), seed)
@@ -57,7 +57,7 @@ fn a_window_is_not_kept_whose_flush_a_drive_fails() {
         failing.fail_next(1, Some("flush"), IoErrorKind::Gone);
         assert!(keep(&bench, &window).await.is_err(), "a drive went out under it");
         // It is the old layout's again, and is moved as anything else is.
-        bench.tell(|done| order(ReshapeOrder::Open(ByteOffset::ZERO), done)).await;
+        bench.tell(|done| order(ReshapeOrder::Open(ByteCount::ZERO), done)).await;
         assert_eq!(first_byte(bench.volume()).await, Some(7));
         common::write(bench.volume(), 0, &[8; 512]).await.expect("written");
         let mut mover = Mover::new(scene.reshape(), Moved::default());
@@ -88,13 +88,13 @@ fn a_kept_window_whose_record_failed_is_the_old_layouts_again() {
         assert_eq!(first_byte(bench.volume()).await, Some(7), "hosts read it");
         assert!(common::write(bench.volume(), 0, &[8; 512]).await.is_err(), "and do not write it");
         assert_eq!(first_byte(&to(&bench)).await, None, "it is not in use by the new layout");
-        bench.tell(|done| order(ReshapeOrder::Open(ByteOffset::ZERO), done)).await;
+        bench.tell(|done| order(ReshapeOrder::Open(ByteCount::ZERO), done)).await;
         common::write(bench.volume(), 0, &[9; 512]).await.expect("written");
         let (mut mover, window) = (Mover::new(scene.reshape(), Moved::default()), window);
         assert_eq!(close_what_is_kept(&scene, &bench, &mut mover, &recorded).await, window);
         keep(&bench, &window).await.expect("it is whole");
         // Without being left before: the next attempt begins at once.
-        bench.tell(|done| order(ReshapeOrder::Open(ByteOffset::ZERO), done)).await;
+        bench.tell(|done| order(ReshapeOrder::Open(ByteCount::ZERO), done)).await;
         assert_eq!(first_byte(&to(&bench)).await, None, "it is not in use by the new layout");
         assert_eq!(first_byte(bench.volume()).await, Some(9));
     })
@@ -115,12 +115,12 @@ fn what_the_new_layout_read_of_a_window_that_was_given_back_is_forgotten() {
         keep(&bench, &window).await.expect("it is whole");
         // As what is read ahead of a host that comes from below.
         assert_eq!(first_byte(&to(&bench)).await, Some(7));
-        bench.tell(|done| order(ReshapeOrder::Open(ByteOffset::ZERO), done)).await;
+        bench.tell(|done| order(ReshapeOrder::Open(ByteCount::ZERO), done)).await;
         common::write(bench.volume(), 0, &[8; 4096]).await.expect("written");
         let mut mover = Mover::new(scene.reshape(), Moved::default());
         let window = close_what_is_kept(&scene, &bench, &mut mover, &recorded).await;
         keep(&bench, &window).await.expect("it is whole");
-        bench.tell(|done| order(ReshapeOrder::Open(window.bytes.end()), done)).await;
+        bench.tell(|done| order(ReshapeOrder::Open(ByteCount(window.bytes.end().0)), done)).await;
         assert_eq!(first_byte(bench.volume()).await, Some(8));
     })
     .expect("no stall");

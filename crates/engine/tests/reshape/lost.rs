@@ -32,7 +32,7 @@ fn lost_sectors_of_a_window_are_reported_together() {
         let mut is_moved = false;
         while !is_moved {
             let step = mover.step().expect("there is more");
-            is_moved = matches!(step, Step::Open(below) if below > ByteOffset::ZERO);
+            is_moved = matches!(step, Step::Open(moved) if moved > ByteCount::ZERO);
             carry_out(&bench, step, &recorded).await;
             mover.done();
         }
@@ -81,7 +81,7 @@ fn a_sector_is_not_lost_while_a_drive_is_away_that_may_have_it() {
         let is_lost = |kind: &ReportKind| matches!(kind, ReportKind::PuncturedBlocks { .. });
         assert!(!bench.reports.borrow().iter().any(is_lost));
         // Hosts go on.
-        bench.tell(|done| order(ReshapeOrder::Open(ByteOffset::ZERO), done)).await;
+        bench.tell(|done| order(ReshapeOrder::Open(ByteCount::ZERO), done)).await;
         common::write(bench.volume(), 0, &[8; 512]).await.expect("written");
         assert_eq!(common::read(bench.volume(), 0, 512).await.expect("readable"), vec![8; 512]);
     })

@@ -43,7 +43,7 @@ pub enum VolumeCommand {
     },
     /// Give a volume more room while hosts use it, and the same level: more drives, or all there is on larger ones.
     Expand(VolumeExpand),
-    /// Move a volume to another level or strip size while hosts use it.
+    /// Move a volume to another level or strip size, or to fewer drives, while hosts use it.
     Migrate(VolumeMigrate),
     /// Set when writes of a volume are answered, how it closes the write hole, whether it is attached, and the policies of its array: medium-error limit, spares, rate of tasks.
     Set(tasks::VolumeSet),
@@ -122,11 +122,14 @@ pub struct VolumeMigrate {
     /// The name of the volume.
     pub name: String,
     /// The level that it is to have [default: the one that it has].
-    #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present = "strip")]
+    #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present_any = ["strip", "remove"])]
     pub level: Option<Level>,
     /// Drives that it is to use as well, behind those that it has.
     #[arg(long, num_args = 1.., value_name = "DRIVE")]
     pub add: Vec<String>,
+    /// Drives that it is to use no more: the last ones of those that it has. They are unused in the end.
+    #[arg(long, num_args = 1.., value_name = "DRIVE", conflicts_with = "add")]
+    pub remove: Vec<String>,
     /// The strip size that it is to have [default: the one that it has].
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
@@ -138,10 +141,10 @@ pub struct VolumeMigrate {
 /// What both have.
 #[derive(Args, Debug)]
 pub struct Reshaping {
-    /// The capacity in the end [default: all there is].
+    /// The capacity in the end [default: all there is]. Less than now only with --destroy-data.
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteCount>,
-    /// Overwrite what the new drives hold.
+    /// Overwrite what the new drives hold, and give up what the volume has behind a smaller --size.
     #[arg(long)]
     pub destroy_data: bool,
     /// Only say what would be: capacity, redundancy on the way, the time at the rate at which the drives can be read now.

@@ -1,6 +1,6 @@
 //! `softroc volume expand` and `softroc volume migrate`.
 
-use super::{Control, absolute};
+use super::{Control, absolute, named};
 use crate::cli::{Reshaping, VolumeCommand, VolumeExpand, VolumeMigrate};
 use crate::failure::Outcome;
 use controller::{Command, ReshapeVolume};
@@ -26,6 +26,7 @@ impl Control {
         let order = ReshapeVolume {
             volume: migrate.name.clone(),
             level: migrate.level.map(|level| level.name().to_owned()),
+            remove: migrate.remove.iter().map(|drive| named(drive)).collect::<Outcome<_>>()?,
             strip_bytes: migrate.strip.map(|strip| strip.bytes().0),
             ..ReshapeVolume::default()
         };

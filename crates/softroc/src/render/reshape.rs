@@ -13,6 +13,11 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
         ("from", layout(&reshape.from)),
         ("to", layout(&reshape.to)),
         ("capacity", capacity(reshape)),
+        (
+            "moved",
+            if reshape.down { "from its last byte to its first" } else { "from its first byte to its last" }
+                .to_owned(),
+        ),
         ("may lose on the way", counted(reshape.may_lose, "drive")),
         (
             "hosts wait for",
@@ -29,6 +34,9 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
             ),
         ),
     ];
+    if !reshape.removes.is_empty() {
+        list.push(("unused in the end", reshape.removes.join(", ")));
+    }
     let time = reshape.estimated_s.map(|estimate| seconds(Duration::from_secs(estimate)));
     list.extend(
         time.map(|time| {

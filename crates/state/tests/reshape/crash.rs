@@ -1,8 +1,8 @@
 //! What a crash leaves, and what the next start makes of it.
 
 use super::drives::{Cell, bits};
-use super::run::{read, save_of};
-use super::{BLOCK, Doing, Door, MEMBER, ROWS, Setup, State, block_of};
+use super::run::{is_in, read, save_of};
+use super::{BLOCK, Doing, Door, MEMBER, ROWS, Setup, State, blocks_of};
 use state::{Moved, Mover};
 
 /// Every set of drives that may be lost, of so many at most, with these.
@@ -48,7 +48,7 @@ impl State {
             generation,
             mover: Mover::new(setup.reshape(), moved),
             doing: Doing::Nothing,
-            door: Door::start(moved),
+            door: Door::start(setup, moved),
             in_flight: None,
             fails: 0,
             failing_steps: 0,
@@ -67,14 +67,12 @@ impl State {
             return Err(format!("the label says {moved:?}"));
         }
         let save = save_of(setup);
-        let (below, saved) = (block_of(moved.to), block_of(moved.to + moved.saved));
+        let reshape = setup.reshape();
+        let (by_new, saved) = (blocks_of(reshape.by_new(moved.bytes)), blocks_of(reshape.saved_range(moved)));
         for block in 0..setup.blocks {
             let value = match block {
-                _ if block < below => read(&setup.to, 0, block, &self.cells, self.failed),
-                _ if block < saved => {
-                    let first = (moved.to.0 / BLOCK) as usize;
-                    read(&save, MEMBER, block - first, &self.cells, self.failed)
-                }
+                _ if is_in(by_new, block) => read(&setup.to, 0, block, &self.cells, self.failed),
+                _ if is_in(saved, block) => read(&save, MEMBER, block - saved.0, &self.cells, self.failed),
                 _ => read(&setup.from, 0, block, &self.cells, self.failed),
             };
             let is_dirty = self.dirty.is_some_and(|(at, _)| at == block);
@@ -91,6 +89,20 @@ impl State {
                         self.truth[block]
                     ));
                 }
+            }
+        }
+        self.look_behind(setup, moved)
+    }
+
+    /// As long as nothing has moved all of it may be taken back: what follows the volume's last byte by the old layout is as it was.
+    fn look_behind(&self, setup: &Setup, moved: Moved) -> Result<(), String> {
+        let all = if moved == Moved::default() { (setup.from.capacity().0 / BLOCK) as usize } else { 0 };
+        for block in setup.blocks..all {
+            let value = read(&setup.from, 0, block, &self.cells, self.failed);
+            if value != Some(0) {
+                return Err(format!(
+                    "nothing has moved, and block {block}, behind the last one, reads as {value:?}"
+                ));
             }
         }
         Ok(())

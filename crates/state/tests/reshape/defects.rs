@@ -16,8 +16,10 @@ pub(super) enum Defect {
     // What is saved.
     /// Nothing is.
     NeverSaved,
-    /// The old row that is in part below the cursor counts as free.
+    /// The old row that is in part behind the cursor counts as free.
     BoundaryFree,
+    /// Downward, old rows behind the volume's last byte count as free before anything is recorded.
+    BehindFree,
     /// It is saved without redundancy.
     SavedThin,
     /// It is not flushed before it is recorded.
@@ -32,9 +34,9 @@ pub(super) enum Defect {
     MoveUnrecorded,
     /// A record is taken for durable when one drive has it.
     FewLabels,
-    /// What is below the cursor is still written by the old layout.
+    /// What is behind the cursor is still written by the old layout.
     RoutedByOld,
-    /// What is above the cursor is written by the new layout.
+    /// What is ahead of the cursor is written by the new layout.
     RoutedByNew,
 
     // When a step fails.
@@ -50,12 +52,13 @@ pub(super) enum Defect {
     SaveNotRead,
 }
 
-pub(super) const DEFECTS: [Defect; 17] = [
+pub(super) const DEFECTS: [Defect; 18] = [
     Defect::NotClosed,
     Defect::InFlightIgnored,
     Defect::DirtyIgnored,
     Defect::NeverSaved,
     Defect::BoundaryFree,
+    Defect::BehindFree,
     Defect::SavedThin,
     Defect::SaveUnflushed,
     Defect::SaveUnrecorded,

@@ -29,7 +29,7 @@ use defects::Defect;
 use drives::Cell;
 use layout::Geometry;
 use state::{Moved, Mover, Reshape};
-use units::{ByteCount, ByteOffset};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 const BLOCK: u64 = 4096;
 const DRIVES: usize = 5;
@@ -95,13 +95,16 @@ enum Doing {
     Recording(Moved, u8),
 }
 
+/// Blocks of the volume: from, to.
+type Blocks = (usize, usize);
+
 /// What hosts may ask for, and where it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Door {
-    /// Blocks below it are served by the new layout.
-    below: usize,
-    /// Blocks that hosts wait for: from, to.
-    closed: (usize, usize),
+    /// Blocks that are served by the new layout.
+    by_new: Blocks,
+    /// Blocks that hosts wait for.
+    closed: Blocks,
     /// Where these may be read nevertheless.
     read: Shut,
     /// Nothing is written before something is opened.
@@ -117,15 +120,16 @@ enum Shut {
 }
 
 impl Door {
-    /// Everything is open; blocks below this are served by the new layout.
-    fn open(below: usize) -> Door {
-        Door { below, closed: (0, 0), read: Shut::Nowhere, is_start: false }
+    /// Everything is open; so many bytes are served by the new layout.
+    fn open(setup: &Setup, moved: ByteCount) -> Door {
+        let by_new = blocks_of(setup.reshape().by_new(moved));
+        Door { by_new, closed: (0, 0), read: Shut::Nowhere, is_start: false }
     }
 
     /// What a start opens.
-    fn start(moved: Moved) -> Door {
-        let closed = (block_of(moved.to), block_of(moved.to + moved.saved));
-        Door { below: closed.0, closed, read: Shut::WhereSaved, is_start: true }
+    fn start(setup: &Setup, moved: Moved) -> Door {
+        let closed = blocks_of(setup.reshape().saved_range(moved));
+        Door { closed, read: Shut::WhereSaved, is_start: true, ..Door::open(setup, moved.bytes) }
     }
 }
 
@@ -156,6 +160,10 @@ fn block_of(at: ByteOffset) -> usize {
     at.0.div_ceil(BLOCK) as usize
 }
 
+fn blocks_of(range: ByteRange) -> Blocks {
+    (block_of(range.start), block_of(range.end()))
+}
+
 fn start(setup: &Setup) -> State {
     let mut truth = [0; BLOCKS];
     let mut sure = [0; BLOCKS];
@@ -176,7 +184,7 @@ fn start(setup: &Setup) -> State {
         generation: 1,
         mover: Mover::new(setup.reshape(), Moved::default()),
         doing: Doing::Nothing,
-        door: Door::start(Moved::default()),
+        door: Door::start(setup, Moved::default()),
         put: 0,
         in_flight: None,
         dirty: None,

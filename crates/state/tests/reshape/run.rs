@@ -2,7 +2,7 @@
 
 use super::defects::Defect;
 use super::drives::{Cell, Column, bits, lay};
-use super::{BLOCK, Doing, Door, MEMBER, ROWS, Setup, Shut, State, Write, block_of};
+use super::{BLOCK, Blocks, Doing, Door, MEMBER, ROWS, Setup, Shut, State, Write, blocks_of};
 use layout::Geometry;
 use state::{Moved, Mover, Step, Window};
 use units::{ByteCount, ByteOffset};
@@ -27,12 +27,8 @@ pub(super) enum Event {
 }
 
 /// Whether a block is among these.
-fn is_in((from, to): (usize, usize), block: usize) -> bool {
+pub(super) fn is_in((from, to): Blocks, block: usize) -> bool {
     (from..to).contains(&block)
-}
-
-fn blocks_of(window: &Window) -> (usize, usize) {
-    (block_of(window.bytes.start), block_of(window.bytes.end()))
 }
 
 impl State {
@@ -55,7 +51,8 @@ impl State {
             && !is_in(self.door.closed, *block)
             && !self.door.is_start
         {
-            let may_absorb = setup.cached && *block >= self.door.below && self.dirty.is_none();
+            let is_old = !is_in(self.door.by_new, *block);
+            let may_absorb = setup.cached && is_old && self.dirty.is_none();
             events.push(if may_absorb { Event::Absorb } else { Event::Begin });
         }
         if let Some((block, _)) = self.dirty
@@ -77,7 +74,7 @@ impl State {
     /// Whether nobody is at what was closed.
     fn is_quiet(&self, setup: &Setup) -> bool {
         let Some(Step::Close(window)) = self.mover.step() else { return true };
-        let window = blocks_of(&window);
+        let window = blocks_of(window.bytes);
         let writes = self.in_flight.is_some_and(|(block, ..)| is_in(window, block));
         let dirty = self.dirty.is_some_and(|(block, _)| is_in(window, block));
         !(writes && setup.defect != Defect::InFlightIgnored || dirty && setup.defect != Defect::DirtyIgnored)
@@ -138,7 +135,7 @@ impl State {
             Some(Step::Close(_) | Step::Save(_) | Step::Write { .. } | Step::Keep(_))
                 if !is_saved || opens =>
             {
-                Door::open(block_of(recorded.to))
+                Door::open(setup, recorded.bytes)
             }
             Some(Step::Record(moved)) if !is_saved && moved.saved.is_zero() => {
                 Door { read: Shut::ByOld, ..self.door }
@@ -161,7 +158,7 @@ impl State {
         let closed = self.door.closed;
         for block in (0..setup.blocks).filter(|block| self.dirty.is_none_or(|(at, _)| at != *block)) {
             let value = match self.door.read {
-                _ if block < self.door.below => read(&setup.to, 0, block, &self.cells, self.failed),
+                _ if is_in(self.door.by_new, block) => read(&setup.to, 0, block, &self.cells, self.failed),
                 Shut::Nowhere if is_in(closed, block) => continue,
                 Shut::WhereSaved if is_in(closed, block) => {
                     read(&save, MEMBER, block - closed.0, &self.cells, self.failed)
@@ -202,24 +199,24 @@ impl State {
         }
         let alive = setup.all() & !self.failed;
         if self.failed == 0 {
-            self.mover.keep(self.mover.recorded().to + ByteCount(4 * BLOCK));
+            self.mover.keep(ByteOffset(self.mover.recorded().bytes.0 + 4 * BLOCK));
         }
         match self.mover.step() {
             None => {}
             Some(Step::Keep(_)) if self.failed > 0 => {
                 // It is not whole any more.
                 let recorded = self.mover.recorded();
-                self.door = Door::open(block_of(recorded.to));
+                self.door = Door::open(setup, recorded.bytes);
                 self.mover = Mover::new(setup.reshape(), recorded);
             }
             Some(Step::Keep(_)) => self.doing = Doing::Writing(Vec::new(), alive),
             Some(Step::Close(window)) => {
-                let closed = if setup.defect == Defect::NotClosed { (0, 0) } else { blocks_of(&window) };
+                let closed = if setup.defect == Defect::NotClosed { (0, 0) } else { blocks_of(window.bytes) };
                 self.door = Door { closed, read: Shut::Nowhere, ..self.door };
                 self.doing = Doing::Closing;
             }
-            Some(Step::Open(at)) => {
-                self.door = Door::open(block_of(at));
+            Some(Step::Open(moved)) => {
+                self.door = Door::open(setup, moved);
                 self.end_step();
             }
             Some(Step::Record(moved)) => {
@@ -232,8 +229,7 @@ impl State {
                 }
             }
             Some(Step::Save(window)) => {
-                let is_left_out = setup.defect == Defect::NeverSaved
-                    || setup.defect == Defect::BoundaryFree && self.only_boundary(setup);
+                let is_left_out = self.is_unsaved(setup);
                 let from = &setup.from;
                 let save = save_of(setup);
                 match is_left_out {
@@ -244,9 +240,7 @@ impl State {
                 }
             }
             Some(Step::Write { window, from_save }) => {
-                let is_old = setup.defect == Defect::NeverSaved
-                    || setup.defect == Defect::BoundaryFree && self.only_boundary(setup)
-                    || setup.defect == Defect::SaveNotRead;
+                let is_old = self.is_unsaved(setup) || setup.defect == Defect::SaveNotRead;
                 let save = save_of(setup);
                 let source = match from_save && !is_old {
                     true => (&save, MEMBER, window.stripes.start),
@@ -261,25 +255,47 @@ impl State {
     /// Whether a defect leaves a record out.
     fn is_left_out(&self, setup: &Setup, moved: Moved) -> bool {
         match setup.defect {
-            Defect::SaveUnrecorded | Defect::NeverSaved => moved.saved.0 > 0,
-            Defect::BoundaryFree => moved.saved.0 > 0 && self.only_boundary(setup),
-            Defect::MoveUnrecorded => moved.saved.0 == 0 && moved.to.0 > 0,
+            Defect::SaveUnrecorded => moved.saved.0 > 0,
+            Defect::NeverSaved | Defect::BoundaryFree | Defect::BehindFree => {
+                moved.saved.0 > 0 && self.is_unsaved(setup)
+            }
+            Defect::MoveUnrecorded => moved.saved.0 == 0 && moved.bytes.0 > 0,
             Defect::Unconfirmed => self.mover.recorded() == moved,
             _ => false,
         }
     }
 
-    /// Whether nothing of the window's rows is an old row that is wholly above the cursor.
-    fn only_boundary(&self, setup: &Setup) -> bool {
-        let at = self.mover.recorded().to.0;
-        let row = setup.from.stripe_bytes().0;
-        let end = self.mover.step().and_then(|step| match step {
-            Step::Save(window) | Step::Write { window, .. } => Some(window.stripes.end),
+    /// Whether a defect leaves out that the window is saved.
+    fn is_unsaved(&self, setup: &Setup) -> bool {
+        match setup.defect {
+            Defect::NeverSaved => true,
+            // Nothing of the window's rows is an old row that is wholly ahead of the cursor.
+            Defect::BoundaryFree => self.is_over(setup, |cursor, row| match setup.reshape().is_down() {
+                true => cursor / row,
+                false => cursor.div_ceil(row),
+            }),
+            // Nothing of them is an old row that has bytes of the volume.
+            Defect::BehindFree => {
+                setup.reshape().is_down()
+                    && self.is_over(setup, |_, row| setup.reshape().bytes().0.div_ceil(row))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the window's rows all lie on the side of an old row that the cursor comes from.
+    fn is_over(&self, setup: &Setup, row_at: impl Fn(u64, u64) -> u64) -> bool {
+        let (reshape, moved) = (setup.reshape(), self.mover.recorded().bytes);
+        let stripes = self.mover.step().and_then(|step| match step {
+            Step::Save(window) | Step::Write { window, .. } => Some(window.stripes),
             _ => None,
         });
-        let next = || setup.reshape().next(ByteOffset(at), ByteCount(u64::MAX));
-        let end = end.or_else(|| next().map(|(window, _)| window.stripes.end));
-        end.unwrap_or(0) * setup.to.strip().bytes().0 <= at.div_ceil(row) * setup.from.strip().bytes().0
+        let next = || reshape.next(moved, ByteCount(u64::MAX)).map(|(window, _)| window.stripes);
+        let stripes = stripes.or_else(next).unwrap_or_default();
+        let (row, new) = (setup.from.stripe_bytes().0, setup.to.strip().bytes().0);
+        let cursor = if reshape.is_down() { reshape.bytes().0 - moved.0 } else { moved.0 };
+        let old = row_at(cursor, row) * setup.from.strip().bytes().0;
+        if reshape.is_down() { stripes.start * new >= old } else { stripes.end * new <= old }
     }
 
     /// Copies a window between layouts: each with the row at which it begins, and the first of its stripes there.
@@ -292,7 +308,7 @@ impl State {
     ) -> Result<(), String> {
         let first_block =
             |geometry: &Geometry, first: u64| (geometry.stripe_bytes().0 * first / BLOCK) as usize;
-        let (start, end) = blocks_of(window);
+        let (start, end) = blocks_of(window.bytes);
         let skipped = first_block(from, from_first);
         let mut data = Vec::new();
         for block in start..end {
@@ -331,7 +347,7 @@ impl State {
                 let by_new = match setup.defect {
                     Defect::RoutedByOld => false,
                     Defect::RoutedByNew => true,
-                    _ => block < self.door.below,
+                    _ => is_in(self.door.by_new, block),
                 };
                 self.put += 1;
                 self.in_flight = Some((block, value, by_new));

@@ -34,6 +34,8 @@ pub struct WaySetup {
     pub geometry: Geometry,
     /// How many drives are added for it.
     pub added: u16,
+    /// How many of the last ones are removed.
+    pub removed: u16,
     /// Whether hosts can use all there is in the end, and not only as much as before.
     pub is_full: bool,
 }
@@ -91,9 +93,38 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
         at = way;
         let before = ways.last().map_or(first.geometry, |way: &WaySetup| way.geometry);
         let is_full = rng.chance(1, 2) || nth > 0;
-        ways.push(WaySetup { geometry: way, added: way.drives().0 - before.drives().0, is_full });
+        ways.push(WaySetup { geometry: way, added: way.drives().0 - before.drives().0, removed: 0, is_full });
     }
+    ways.extend(draw_less(first, at, has_mirrors));
     (!ways.is_empty()).then_some(MigrationsSetup { ways })
+}
+
+/// Has the volume come to less in the end, in half of the runs: to drives that it has, or fewer, where as much fits as it had at first. The draws
+/// are its own.
+fn draw_less(first: &Setup, at: Geometry, has_mirrors: bool) -> Option<WaySetup> {
+    let mut rng = Rng::new(first.seed, "migrations", "less");
+    if !rng.chance(1, 2) {
+        return None;
+    }
+    let drives = at.drives().0;
+    let mut all: Vec<Geometry> = (drives.saturating_sub(MOST_ADDED)..=drives)
+        .flat_map(|drives| ways_to(&at, &TO, drives))
+        .filter(|to| to.capacity() >= first.geometry.capacity() && is_down(&at, to))
+        .collect();
+    all.retain(|to| to.level() != Level::Raid10 || has_mirrors);
+    let geometry = *all.get(rng.below(all.len().max(1) as u64) as usize)?;
+    Some(WaySetup { geometry, added: 0, removed: drives - geometry.drives().0, is_full: false })
+}
+
+/// How the volume goes from one layout to another one.
+fn way(from: &Geometry, to: &Geometry) -> Option<Reshape> {
+    let bytes = from.capacity().min(to.capacity());
+    Reshape::new(engine::served(from), engine::served(to), bytes, AT_A_TIME, AT_A_TIME).ok()
+}
+
+/// Whether the volume's last byte goes first.
+fn is_down(from: &Geometry, to: &Geometry) -> bool {
+    way(from, to).is_some_and(|way| way.is_down())
 }
 
 impl Setup {
@@ -129,17 +160,24 @@ impl Setup {
     }
 }
 
-/// Every layout that the controller moves a volume to.
+/// Every layout that the controller moves a volume to, with as much data in the same part of each drive at least: all of it fits there.
 fn ways_from(from: &Geometry, to: &[Level]) -> Vec<Geometry> {
+    let drives = from.drives().0..=from.drives().0 + MOST_ADDED;
+    // Level by level: seeds were kept that draw from this order.
+    let all = to.iter().flat_map(|level| drives.clone().flat_map(|drives| ways_to(from, &[*level], drives)));
+    all.filter(|to| !is_down(from, to) && to.capacity() >= from.capacity()).collect()
+}
+
+/// Every layout over so many drives that the controller moves a volume to, of some levels.
+fn ways_to(from: &Geometry, to: &[Level], drives: u16) -> Vec<Geometry> {
     let mut ways = Vec::new();
     if !FROM.contains(&from.level()) && !LATER.contains(&from.level()) {
         return ways;
     }
     let strip = from.strip().bytes().0;
-    for (level, more) in to.iter().copied().flat_map(|level| (0..=MOST_ADDED).map(move |more| (level, more)))
-    {
+    for level in to.iter().copied() {
         for strip in [strip / 2, strip, strip * 2] {
-            let mut shape = Shape::new(level, DriveCount(from.drives().0 + more));
+            let mut shape = Shape::new(level, DriveCount(drives));
             // As the controller: as many spans as before. What else it would take is not drawn.
             let keeps_spans = level == from.level() && LATER.contains(&level);
             shape.spans = keeps_spans.then(|| from.spans());
@@ -147,10 +185,8 @@ fn ways_from(from: &Geometry, to: &[Level]) -> Vec<Geometry> {
             let Ok(to) = shape.check().and_then(|()| shape.geometry(strip, from.member_size())) else {
                 continue;
             };
-            let is_same = (level, more, strip) == (from.level(), 0, from.strip());
-            let (old, new) = (engine::served(from), engine::served(&to));
-            let way = Reshape::new(old, new, from.capacity(), AT_A_TIME, AT_A_TIME);
-            if !is_same && way.is_ok() {
+            let is_same = (level, drives, strip) == (from.level(), from.drives().0, from.strip());
+            if !is_same && way(from, &to).is_some() {
                 ways.push(to);
             }
         }
