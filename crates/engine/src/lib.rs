@@ -24,6 +24,7 @@
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
 //! | execute | `stripe::execute`, `stripe::compute`, `stripe::drive_ops` | reads, computes, the commit, writes; before the commit a fault or a change of state means a new plan, after it the plan is finished |
+//! | together | `stripe::together` | whole stripes that follow one another, of a host's write or of a task: one operation for what lies together on a drive; anything out of the ordinary, and each goes by itself |
 //! | divide | `recovery::reading` | where no plan serves all of a read, its parts are served one by one |
 //! | recover | `recovery::ladder`: the table of who tries what how often | what stands in the way of a request is mended, and the request is attempted again |
 //! | repair | `recovery::repair` | what a drive could not read is written anew; what is lost is listed before anything could pass for it |

@@ -62,14 +62,14 @@ pub enum StripeWork {
     },
 }
 
-/// A request on bytes of one stripe, on its way to the shard that owns the stripe.
+/// A request on bytes of one stripe, or a write of several whole stripes of a region, on its way to the shard that owns them.
 #[derive(Debug)]
 pub struct StripeRequest {
     /// Of which volume.
     pub volume: VolumeId,
-    /// Which stripe.
+    /// Which stripe, or the first of them.
     pub stripe: StripeIndex,
-    /// Which bytes of the stripe's data.
+    /// Which bytes, from the stripe's first on.
     pub within: ByteRange,
     /// The host's request that it is part of.
     pub of: RequestTag,

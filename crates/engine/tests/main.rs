@@ -19,5 +19,6 @@ mod reshape;
 mod runs;
 mod storms;
 mod tasks;
+mod together;
 mod volumes;
 mod write_back;

@@ -4,8 +4,8 @@
 use crate::common::{self, Bench, Setup, envs, pattern, read, write};
 use engine::ReportKind;
 use env::IoErrorKind;
-use layout::Level;
-use units::{ByteCount, ByteOffset};
+use layout::{CopyIndex, DataIndex, Level};
+use units::{ByteCount, ByteOffset, StripSize, StripeIndex};
 use world_sim::{Sim, SimDrive};
 
 const STRIP: u64 = 4096;
@@ -55,6 +55,75 @@ fn what_lies_together_on_a_drive_is_one_operation() {
 fn parity_between_strips_ends_a_run() {
     let (reads, _) = cost(setup(Level::Raid5, 4), 0, 12);
     assert!((4..=8).contains(&reads), "{reads} reads for twelve strips in four rows");
+}
+
+/// How many reads and writes of drives there are for so many bytes from the start on: for writing them, in reads and writes, and for
+/// reading them.
+fn cost_of_bytes(level: Level, drives: u16, bytes: u64) -> ((u64, u64), u64) {
+    let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(16 << 20), ..Setup::new(level, drives) };
+    let mut sim = setup.sim(11, 0);
+    let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+    let counted = sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        // What the first write of a region costs is not counted here.
+        let region_end = setup.geometry().capacity().0 - 512;
+        write(bench.volume(), 0, &[1; 512]).await.expect("writable");
+        write(bench.volume(), region_end, &[1; 512]).await.expect("writable");
+        let pattern = pattern(bytes, bytes);
+        let start = ios(&drives);
+        write(bench.volume(), 0, &pattern).await.expect("writable");
+        let written = ios(&drives);
+        assert!(read(bench.volume(), 0, bytes).await.expect("readable") == pattern);
+        let read = ios(&drives);
+        assert_eq!(bench.volume().check_invariants(), Ok(()));
+        ((written.0 - start.0, written.1 - start.1), read.0 - written.0)
+    });
+    counted.expect("no stall")
+}
+
+/// In how many runs the data of so many stripes lie on all drives together.
+fn runs_of_data(level: Level, drives: u16, stripes: u64) -> u64 {
+    let geometry =
+        Setup { member: ByteCount(16 << 20), strip: StripSize::KIB_64, ..Setup::new(level, drives) }
+            .geometry();
+    let strips = geometry.stripe_bytes().0 / geometry.strip().bytes().0;
+    let mut places: Vec<(u16, u64)> = (0..stripes)
+        .flat_map(|stripe| (0..strips as u16).map(move |strip| (stripe, strip)))
+        .map(|(stripe, strip)| geometry.data_cell(StripeIndex(stripe), DataIndex(strip), CopyIndex(0)))
+        .map(|cell| (cell.drive.0, cell.offset.0))
+        .collect();
+    places.sort_unstable();
+    let goes_on =
+        |pair: &[(u16, u64)]| pair[0].0 == pair[1].0 && pair[0].1 + geometry.strip().bytes().0 == pair[1].1;
+    1 + places.windows(2).filter(|pair| !goes_on(pair)).count() as u64
+}
+
+/// A drive takes 1 MiB at a time. So many operations there must be at least: what lies on a drive in a row, in pieces of that. Before, a mirror
+/// took a strip at a time: 16 reads and 32 writes for 1 MiB, and a write of sixteen whole stripes of RAID 5 of four drives 64.
+#[test]
+fn a_large_request_asks_its_drives_for_no_more_than_there_must_be() {
+    const MIB: u64 = 1 << 20;
+    let stripe = |data: u64| data * (64 << 10);
+    // Level, drives, bytes; writes, reads. Parity lies between data: a run of what is read ends there.
+    let table = [
+        (Level::Raid0, 8, MIB, 8, 8),
+        (Level::Raid0, 8, 4 * MIB, 8, 8),
+        // Both copies have half of what is read.
+        (Level::Raid1, 2, MIB, 2, 2),
+        (Level::Raid1, 2, 4 * MIB, 8, 4),
+        (Level::Raid1, 3, 3 * MIB, 9, 3),
+        (Level::Raid10, 4, MIB, 4, 4),
+        (Level::Raid10, 4, 4 * MIB, 8, 4),
+        (Level::Raid10, 8, 4 * MIB, 8, 8),
+        (Level::Raid5, 4, 16 * stripe(3), 4, runs_of_data(Level::Raid5, 4, 16)),
+        (Level::Raid5, 4, 32 * stripe(3), 8, runs_of_data(Level::Raid5, 4, 32)),
+        (Level::Raid6, 6, 16 * stripe(4), 6, runs_of_data(Level::Raid6, 6, 16)),
+        (Level::Raid4, 4, 16 * stripe(3), 4, 3),
+    ];
+    for (level, drives, bytes, writes, reads) in table {
+        let (written, read) = cost_of_bytes(level, drives, bytes);
+        assert_eq!((written, read), ((0, writes), reads), "{level} of {drives}, {bytes} bytes");
+    }
 }
 
 #[test]

@@ -16,10 +16,11 @@ use crate::stripe::Host;
 use crate::stripe::begin_write;
 use crate::stripe::{Attempt, Ended};
 use crate::task::TaskOutcome;
-use env::locks::{ALL_COLUMNS, Mode};
+use env::locks::Mode;
 use env::{IoError, IoErrorKind};
 use plan::{Mismatch, Request, WHOLE_STRIP};
 use state::{RegionIndex, RegionSet};
+use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
@@ -32,7 +33,8 @@ pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        match walk::walk(task, region, move |task, stripe| check_stripe(task, region, stripe, repair)).await {
+        let step = move |task, stripes| check_stripes(task, region, stripes, repair);
+        match walk::walk_together(task, region, step).await {
             Walked::Whole => task.finished(region),
             Walked::Stopped => return TaskOutcome::Stopped,
             Walked::Failed(error) => task.note_error(error),
@@ -41,20 +43,45 @@ pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
     TaskOutcome::Done
 }
 
-async fn check_stripe(
+async fn check_stripes(
     task: Rc<Running>,
     region: RegionIndex,
-    stripe: StripeIndex,
+    mut left: Range<u64>,
     repair: bool,
 ) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
-    if !volume.state().is_synced(region) {
-        return Ok(Step::Skipped);
-    }
-    let key = volume.lock_key(stripe);
     let mode = if repair { Mode::Exclusive } else { Mode::Shared };
-    let _guard = volume.shard.locks().lock_columns(key, mode, ALL_COLUMNS).await;
+    let mut checked = 0;
+    while !left.is_empty() {
+        if !volume.state().is_synced(region) {
+            break;
+        }
+        let held = walk::hold_next(volume, &mut left, mode).await;
+        let stripes: Vec<StripeIndex> = held.each().collect();
+        let request = Request::Verify { columns: WHOLE_STRIP };
+        match volume.attempt_together(&stripes, request, None, &Attempt::HELD).await {
+            Some(agree) => {
+                agree?;
+                checked += stripes.len() as u64;
+            }
+            None => {
+                for stripe in stripes {
+                    checked += u64::from(check_stripe(&task, stripe, mode).await?);
+                }
+            }
+        }
+    }
+    Ok(match checked {
+        0 => Step::Skipped,
+        stripes => Step::Done { drive_bytes: stripes * walk::stripe_bytes(volume) },
+    })
+}
+
+/// Whether there was something to compare. The caller holds the stripe; exclusively, where it is to be repaired.
+async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Result<bool, IoError> {
+    let volume = &task.volume;
+    let repair = mode == Mode::Exclusive;
     let mut trouble = Trouble::default();
     let request = Request::Verify { columns: WHOLE_STRIP };
     let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
@@ -67,20 +94,20 @@ async fn check_stripe(
     }
     let mismatch = match ended {
         Ended::Done { mismatch, .. } => mismatch,
-        Ended::Lost | Ended::NeedsLock => return Ok(Step::Skipped),
+        Ended::Lost | Ended::NeedsLock => return Ok(false),
         Ended::Failed(error) => return Err(error),
     };
     if let Some(mismatch) = mismatch {
         let mut repaired = false;
         for part in told_apart(volume, stripe, mismatch).await? {
-            repaired |= found(&task, stripe, part, repair).await?;
+            repaired |= found(task, stripe, part, repair).await?;
         }
         task.count(|progress| {
             progress.mismatches += 1;
             progress.repaired += u64::from(repaired);
         });
     }
-    Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+    Ok(true)
 }
 
 /// What does not agree, in parts that one drive explains each: several may be wrong in a stripe, in different

@@ -9,14 +9,15 @@
 //! the spare strips.
 
 use crate::background::Running;
-use crate::background::walk::{self, Step, Walked};
-use crate::recovery::MOVE;
+use crate::background::walk::{self, Held, Step, Walked};
+use crate::recovery::{MOVE, Recovery};
 use crate::stripe::{Attempt, Host};
 use crate::task::TaskOutcome;
-use env::locks::{ALL_COLUMNS, Mode};
+use env::locks::Mode;
 use env::{IoError, IoErrorKind};
 use plan::{Request, WHOLE_STRIP};
 use state::RegionSet;
+use std::ops::Range;
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
 
@@ -35,7 +36,8 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        match walk::walk(task, region, move |task, stripe| to_replacement(task, slot, stripe)).await {
+        let step = move |task, stripes| to_replacement(task, slot, stripes);
+        match walk::walk_together(task, region, step).await {
             Walked::Whole => task.finished(region),
             Walked::Stopped => return TaskOutcome::Stopped,
             // A copy that is not whole is no use.
@@ -45,26 +47,61 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     TaskOutcome::Done
 }
 
-async fn to_replacement(task: Rc<Running>, slot: DriveIndex, stripe: StripeIndex) -> Result<Step, IoError> {
+async fn to_replacement(task: Rc<Running>, slot: DriveIndex, mut left: Range<u64>) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
-    let key = volume.lock_key(stripe);
-    let _guard = loop {
+    let mut copied = 0;
+    while !left.is_empty() {
+        let first = StripeIndex(left.start);
         // A strip that was moved into the spare strip of this slot before the new drive came is not on the new drive, and the map
         // has it when the region has changed sides.
-        volume.sides_are_changed(stripe).await;
-        let guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-        if !volume.is_changing_sides(stripe) {
-            break guard;
+        volume.sides_are_changed(first).await;
+        let mut after = left.clone();
+        let held = walk::hold_next(volume, &mut after, Mode::Exclusive).await;
+        if !volume.is_changing_sides(first) {
+            left = after;
+            copied += copy_held(&task, slot, &held).await?;
         }
-    };
-    if !volume.map(stripe).drives().any(|drive| drive == slot) {
-        return Ok(Step::Skipped);
     }
+    Ok(match copied {
+        0 => Step::Skipped,
+        stripes => Step::Done { drive_bytes: stripes * copied_bytes(volume) },
+    })
+}
+
+/// How many of these stripes `slot` has a part of, which is copied.
+async fn copy_held(task: &Rc<Running>, slot: DriveIndex, held: &Held) -> Result<u64, IoError> {
+    let volume = &task.volume;
+    let has_a_part = |stripe: &StripeIndex| volume.map(*stripe).drives().any(|drive| drive == slot);
+    let parts: Vec<StripeIndex> = held.each().filter(has_a_part).collect();
+    if parts.is_empty() {
+        return Ok(0);
+    }
+    let gone = IoError::new(IoErrorKind::Gone);
     if volume.members.replacement(slot).is_none_or(|replacement| replacement.failed.get().is_some()) {
-        return Err(IoError::new(IoErrorKind::Gone));
+        return Err(gone);
     }
-    copy_stripe(&task, slot, stripe).await
+    let request = Request::Copy { drive: slot, columns: WHOLE_STRIP };
+    let are_settled = !parts.iter().any(|stripe| volume.is_doubtful(*stripe));
+    let copied = match are_settled {
+        true => volume.attempt_together(&parts, request, None, &Attempt::HELD).await,
+        false => None,
+    };
+    match copied {
+        Some(skipped) if skipped?.contains(slot) => return Err(gone),
+        Some(_) => {}
+        None => {
+            for stripe in &parts {
+                copy_stripe(task, slot, *stripe).await?;
+            }
+        }
+    }
+    Ok(parts.len() as u64)
+}
+
+/// What copying a stripe moves on drives.
+fn copied_bytes(volume: &Recovery) -> u64 {
+    2 * u64::from(volume.geometry().rows_per_stripe()) * volume.geometry().strip().bytes().0
 }
 
 /// Copies what `slot` has of a stripe to its place. The caller holds it exclusively.
@@ -82,6 +119,5 @@ pub(crate) async fn copy_stripe(
     if copied.skipped.contains(slot) {
         return Err(IoError::new(IoErrorKind::Gone));
     }
-    let rows = u64::from(volume.geometry().rows_per_stripe());
-    Ok(Step::Done { drive_bytes: 2 * rows * volume.geometry().strip().bytes().0 })
+    Ok(Step::Done { drive_bytes: copied_bytes(volume) })
 }

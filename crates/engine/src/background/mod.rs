@@ -2,7 +2,8 @@
 //!
 //! A task is ordered by the controller on every shard, and each shard does the regions it owns ([`Running`]):
 //! region by region, ascending, so that drives are read and written in sequence; within a region several stripes at a
-//! time ([`walk`]). A stripe is dealt with under its lock, by a plan like any other request. What pace a task
+//! time ([`walk`]), and those that follow one another together where nobody else wants the drives. A stripe is dealt with under its
+//! lock, by a plan like any other request. What pace a task
 //! keeps beside hosts is decided in one place ([`pace`]).
 //!
 //! | what | where | in which regions | when a region is finished |

@@ -6,12 +6,13 @@
 //! Regions that nobody ever wrote are left to their first write. Blocks that nothing can give back are listed as lost, and the rebuild goes on.
 
 use crate::background::Running;
-use crate::background::walk::{self, Step, Walked};
+use crate::background::walk::{self, Held, Step, Walked};
 use crate::messages::ReportKind;
 use crate::task::TaskOutcome;
-use env::locks::{ALL_COLUMNS, Mode};
+use env::locks::Mode;
 use env::{IoError, IoErrorKind};
 use state::RegionIndex;
+use std::ops::Range;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 
@@ -32,8 +33,8 @@ async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
         }
         let swaps = volume.members.drives_of(slot);
         volume.members.open_window(slot, region, StripeIndex(volume.stripes_of(region).start));
-        let walked =
-            walk::walk(task, region, move |task, stripe| stripe_of(task, slot, region, stripe)).await;
+        let step = move |task, stripes| stripes_of(task, slot, region, stripes);
+        let walked = walk::walk_together(task, region, step).await;
         match walked {
             Walked::Whole => finished(task, slot, region, swaps).await,
             Walked::Stopped => {
@@ -74,34 +75,51 @@ async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swa
     .await;
 }
 
-async fn stripe_of(
+/// Makes stripes of a region current on the slot's drive, as many at a time as can be held at once.
+async fn stripes_of(
     task: Rc<Running>,
     slot: DriveIndex,
     region: RegionIndex,
-    stripe: StripeIndex,
+    mut left: Range<u64>,
 ) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
-    let key = volume.lock_key(stripe);
-    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-    if volume.is_current(slot, stripe) {
-        return Ok(Step::Skipped);
+    let mut restored = 0;
+    while !left.is_empty() {
+        let held = walk::hold_next(volume, &mut left, Mode::Exclusive).await;
+        restored += restore_held(&task, slot, region, &held).await?;
     }
+    Ok(match restored {
+        0 => Step::Skipped,
+        stripes => Step::Done { drive_bytes: stripes * walk::stripe_bytes(volume) },
+    })
+}
+
+/// How many stripes there were something to do in.
+async fn restore_held(
+    task: &Rc<Running>,
+    slot: DriveIndex,
+    region: RegionIndex,
+    held: &Held,
+) -> Result<u64, IoError> {
+    let volume = &task.volume;
+    let stale: Vec<StripeIndex> = held.each().filter(|stripe| !volume.is_current(slot, *stripe)).collect();
     let drive = volume.members.drives_of(slot);
-    let has_a_part = volume.map(stripe).drives().any(|drive| drive == slot);
-    if has_a_part {
-        let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY.with(slot)).await?;
+    // Some stripes lie on another span's drives.
+    let has_a_part = |stripe: &StripeIndex| volume.map(*stripe).drives().any(|drive| drive == slot);
+    let parts: Vec<StripeIndex> = stale.iter().copied().filter(has_a_part).collect();
+    if !parts.is_empty() {
+        let skipped = volume.restore_stripes(&parts, &DriveSet::EMPTY.with(slot)).await?;
         if skipped.contains(slot) {
             return Err(IoError::new(IoErrorKind::Gone));
         }
         volume.recorded(&skipped).await?;
     }
     let is_same = volume.members.drives_of(slot) == drive;
-    if !is_same || !volume.members.stripe_current(slot, region, stripe) {
-        return Err(IoError::new(IoErrorKind::Gone)); // The drive was swapped, or failed.
+    for stripe in stale {
+        if !is_same || !volume.members.stripe_current(slot, region, stripe) {
+            return Err(IoError::new(IoErrorKind::Gone)); // The drive was swapped, or failed.
+        }
     }
-    Ok(match has_a_part {
-        true => Step::Done { drive_bytes: walk::stripe_bytes(volume) },
-        false => Step::Skipped, // The stripe lies on another span's drives.
-    })
+    Ok(parts.len() as u64)
 }

@@ -15,8 +15,9 @@ use crate::background::walk::{self, Step, Walked};
 use crate::recovery::Recovery;
 use crate::task::{TaskId, TaskOutcome, TaskPace};
 use env::IoError;
-use env::locks::{ALL_COLUMNS, Mode};
+use env::locks::Mode;
 use state::{RegionIndex, RegionSet};
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveSet, StripeIndex};
@@ -63,7 +64,7 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
             continue;
         }
         let gaps = volume.gaps();
-        match walk::walk(task, region, resync_stripe).await {
+        match walk::walk_together(task, region, resync_stripes).await {
             // A write that parity could not follow came between: the region does not agree, whatever was done.
             Walked::Whole if volume.gaps() != gaps => {
                 outcome = TaskOutcome::Failed(IoError::new(env::IoErrorKind::Gone));
@@ -82,15 +83,21 @@ fn synced(task: &Rc<Running>, region: RegionIndex) {
     task.finished(region);
 }
 
-async fn resync_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoError> {
+async fn resync_stripes(task: Rc<Running>, stripes: Range<u64>) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
-    let key = volume.lock_key(stripe);
-    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-    let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY).await.inspect_err(|error| {
-        tracing::warn!(volume = %volume.name(), stripe = stripe.0, "resync stopped: {error}");
-    })?;
-    volume.recorded(&skipped).await?;
-    volume.count(|counters| counters.resynced_stripes += 1);
-    Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+    let count = stripes.end - stripes.start;
+    let mut left = stripes;
+    while !left.is_empty() {
+        let held = walk::hold_next(volume, &mut left, Mode::Exclusive).await;
+        let stripes: Vec<StripeIndex> = held.each().collect();
+        let restored = volume.restore_stripes(&stripes, &DriveSet::EMPTY).await;
+        let skipped = restored.inspect_err(|error| {
+            let first = held.stripes.start;
+            tracing::warn!(volume = %volume.name(), first, count = stripes.len(), "resync stopped: {error}");
+        })?;
+        volume.recorded(&skipped).await?;
+        volume.count(|counters| counters.resynced_stripes += stripes.len() as u64);
+    }
+    Ok(Step::Done { drive_bytes: count * walk::stripe_bytes(volume) })
 }

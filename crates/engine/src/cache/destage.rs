@@ -5,6 +5,7 @@ use crate::cache::{Cache, Told, Waiting, lock_columns};
 use crate::recovery::{Recovery, WRITE};
 use crate::stripe::{Attempt, Host, Payload, begin_write};
 use ::cache::{Destage, Extent, Held as _, RequestTag, Write, merge};
+use env::locks::{Guard, Mode};
 use env::{Durability, IoError, Slice, Work};
 use log::CELL;
 use plan::Request;
@@ -75,6 +76,45 @@ pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
     for (write, result) in writes.iter().zip(results).filter(|(write, _)| !write.answered) {
         write.held.write.tell(cache.shard.env(), Told::Done(result));
     }
+}
+
+/// Writes whole stripes of a region that follow one another, each by a plan of its own, together. `None`: something stands in the way, or
+/// somebody is there, and nothing was begun. Whoever waits in the stripes' lines is not asked: no host was answered for anything there,
+/// so any order is right.
+pub(crate) async fn put_stripes(
+    cache: &Rc<Cache>,
+    stripes: &[StripeIndex],
+    data: &Slice,
+    durability: Durability,
+) -> Option<Result<(), IoError>> {
+    let first = *stripes.first()?;
+    let whole = cache.whole_stripe();
+    let mut held: SmallVec<[Guard; 4]> = SmallVec::new();
+    for stripe in stripes {
+        let key = cache.lock_key(*stripe);
+        held.push(cache.shard.locks().try_lock_columns(key, Mode::Exclusive, cache.columns(whole))?);
+        if cache.is_gated(*stripe) || cache.is_doubtful(*stripe) || cache.is_said(*stripe) {
+            return None;
+        }
+    }
+    let _by_journal = cache.go_by_journal();
+    let _writing = match begin_write(cache, cache.region_of(first)).await {
+        Ok(writing) => writing,
+        Err(error) => return Some(Err(error)),
+    };
+    // It may be otherwise since the mark was asked for.
+    if !cache.writes_together() {
+        return None;
+    }
+    let request = Request::Write { range: whole };
+    let payload = Some((data, durability));
+    let done = match cache.attempt_together(stripes, request, payload, &Attempt::HELD).await? {
+        Ok(skipped) => cache.recorded(&skipped).await,
+        Err(error) => Err(error),
+    };
+    drop(held);
+    stripes.iter().for_each(|stripe| cache.note_written(*stripe, false));
+    Some(done)
 }
 
 async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Results {

@@ -35,7 +35,7 @@ mod restored;
 mod write_back;
 
 pub(crate) use clean::AheadRead;
-pub(crate) use destage::{put, put_part, write_stripe};
+pub(crate) use destage::{put, put_part, put_stripes, write_stripe};
 pub(crate) use locked::{lock_columns, lock_to_write};
 
 use crate::attachment::Attachment;
@@ -176,6 +176,12 @@ impl Cache {
     /// Whether writes of whole sectors go through lines.
     pub(crate) fn uses_lines(&self) -> bool {
         self.is_redundant() || self.uses_write_back()
+    }
+
+    /// Whether whole stripes that follow one another may be written together: nothing is dirty, nothing missing, and nothing lost that
+    /// such a write would bring back.
+    pub(crate) fn writes_together(&self) -> bool {
+        self.is_redundant() && self.all_well.get() && !self.uses_write_back()
     }
 
     /// Checks what must hold of the lines between any two steps.

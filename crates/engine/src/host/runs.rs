@@ -5,21 +5,20 @@
 //! no redundancy has to follow. As on the fast path, this is for requests that need nothing but mapping: whatever is not so,
 //! and whatever fails here, goes the long way. So does what tasks copy, and what lies by the layout that a volume is on its way to.
 //!
-//! Of mirrors each strip is read from the copy that a read of it alone would be read from. A large read that finds two copies
-//! idle goes the long way, where both of them serve it.
+//! Of mirrors each strip is read from the copy that a read of it alone would be read from. A large read that finds several copies idle is
+//! served by all of them: each has a run of it.
 
 use crate::cache::Cache;
 use crate::host::split::{stripes, take_slice};
 use crate::members::{Drives, is_gone};
 use env::locks::Mode;
 use env::{Buf, Durability, Io, IoError, Member, Slice};
-use layout::CopyIndex;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
 /// The longest run: drives take as much in one operation, and more than that gains nothing.
-const LONGEST: ByteCount = ByteCount::MIB;
+pub(super) const LONGEST: ByteCount = ByteCount::MIB;
 
 /// The most runs of a request: the deadline of each runs from when all of them begin.
 const MOST_RUNS: usize = 64;
@@ -104,6 +103,7 @@ fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
     let geometry = volume.geometry();
     let strip = geometry.strip().bytes();
     let mut lying = Lying::default();
+    let mut before = ByteCount::ZERO;
     for (stripe, within) in stripes(geometry, range) {
         if !volume.is_live(stripe) {
             return None;
@@ -114,13 +114,9 @@ fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
             let (index, at) = geometry.strip_of(ByteCount(rest.start.0));
             let bytes = ByteRange::new(ByteOffset(at.0), (strip - at).min(rest.len));
             rest = ByteRange::from_to(rest.start + bytes.len, rest.end());
-            if lying.parts.is_empty() {
-                let copies = (0..geometry.copies()).map(|copy| map.data_cell(index, CopyIndex(copy)).drive);
-                if copies.filter(|drive| volume.members.is_idle(*drive)).nth(1).is_some() {
-                    return None;
-                }
-            }
-            let copy = volume.choose_copy(stripe, &map, index, bytes, |_| true)?;
+            let share = volume.copy_by_share(&map, index, bytes, (before, range.len));
+            let copy = share.or_else(|| volume.choose_copy(stripe, &map, index, bytes, |_| true))?;
+            before += bytes.len;
             let cell = map.data_cell(index, copy);
             lying.add(volume, cell.drive, cell.offset + at, bytes.len)?;
         }

@@ -2,6 +2,7 @@
 //! their stripes, and put together again. All are under way at the same time.
 
 use crate::cache::Cache;
+use crate::host::runs::LONGEST;
 use crate::host::{Exchange, Job, Then, Volume};
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
 use ::cache::RequestTag;
@@ -90,6 +91,23 @@ pub(super) fn stripes(
     })
 }
 
+/// The same, where whole stripes of a region that follow one another are one part, at most `most` of them.
+fn shares(volume: &Volume, range: ByteRange, most: u64) -> impl Iterator<Item = (StripeIndex, ByteRange)> {
+    let whole = volume.geometry().stripe_bytes();
+    let mut each = stripes(volume.geometry(), range).peekable();
+    std::iter::from_fn(move || {
+        let (first, mut within) = each.next()?;
+        while within.len.0.is_multiple_of(whole.0) && within.len.0 / whole.0 < most {
+            let goes_on = |next: &(StripeIndex, ByteRange)| {
+                next.1.len == whole && volume.region_of(next.0) == volume.region_of(first)
+            };
+            let Some((_, next)) = each.next_if(goes_on) else { break };
+            within.len += next.len;
+        }
+        Some((first, within))
+    })
+}
+
 /// What is left to hand out of a request's payload.
 pub(super) enum Whole {
     Read(Buf),
@@ -99,6 +117,17 @@ pub(super) enum Whole {
 }
 
 impl Whole {
+    /// How many whole stripes of it may be one stripe request: as many of a host's write as are written together.
+    fn most_stripes(&self, volume: &Volume) -> u64 {
+        match self {
+            Whole::Write(data, _) if !data.is_zero() && !volume.is_hidden() && volume.writes_together() => {
+                let geometry = volume.geometry();
+                (LONGEST.0 / (geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe()))).max(1)
+            }
+            _ => 1,
+        }
+    }
+
     /// The work of the next stripe request, `len` bytes of it.
     fn take(&mut self, len: ByteCount) -> StripeWork {
         match self {
@@ -186,7 +215,7 @@ pub(super) async fn run(
 ) -> (Result<(), IoError>, Option<Buf>) {
     let read = if matches!(whole, Whole::Read(_)) { range.len } else { ByteCount::ZERO };
     let parent = Rc::new(Parent::default());
-    for (number, (stripe, within)) in (0..).zip(stripes(volume.geometry(), range)) {
+    for (number, (stripe, within)) in (0..).zip(shares(volume, range, whole.most_stripes(volume))) {
         let work = whole.take(within.len);
         let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work };
         parent.begin();

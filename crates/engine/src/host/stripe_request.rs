@@ -6,8 +6,10 @@
 //! | write that the cache answers | nothing; its destage holds what another write would |
 //! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it; exclusively while a drive is being filled to take another one's place, as each of two that overlap goes to both |
 //! | any other write, trim | the columns, exclusively, and its region's mark |
+//! | write of several whole stripes | all of them, if all are to be had at once, and their region's mark; otherwise one after the other |
 
-use crate::cache::{Cache, lock_to_write, put, put_part, write_stripe};
+use crate::cache::{Cache, lock_to_write, put, put_part, put_stripes, write_stripe};
+use crate::host::split::take_slice;
 use crate::members::{Places, is_gone};
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
@@ -16,6 +18,7 @@ use ::cache::RequestTag;
 use env::locks::{Guard, Mode};
 use env::{Durability, IoError, IoErrorKind, Member, Slice, Work};
 use plan::Request;
+use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteRange, DriveSet, StripeIndex};
 
@@ -27,6 +30,9 @@ pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOut
     };
     let (result, buffer) = match work {
         StripeWork::Read(buf) => volume.read_cached(stripe, within, buf).await,
+        StripeWork::Write(data, durability) if within.len > volume.geometry().stripe_bytes() => {
+            (Box::pin(write_stripes(volume, stripe, data, durability, of)).await, None)
+        }
         StripeWork::Write(data, durability) => {
             (Box::pin(write(volume, stripe, within, data, durability, of)).await, None)
         }
@@ -62,6 +68,31 @@ pub(super) async fn write(
         }
         (false, _) => Box::pin(write_unaligned(volume, stripe, within, aligned, data, durability, of)).await,
     }
+}
+
+/// Writes whole stripes that follow one another: together, where nothing stands in the way.
+///
+/// # Errors
+/// Those of [`Volume::write`](crate::Volume::write).
+async fn write_stripes(
+    volume: &Rc<Cache>,
+    first: StripeIndex,
+    mut data: Slice,
+    durability: Durability,
+    of: RequestTag,
+) -> Result<(), IoError> {
+    let whole = volume.whole_stripe();
+    let count = data.len().0 / whole.len.0;
+    let stripes: SmallVec<[StripeIndex; 16]> = (first.0..first.0 + count).map(StripeIndex).collect();
+    if let Some(written) = put_stripes(volume, &stripes, &data, durability).await {
+        return written;
+    }
+    let mut result = Ok(());
+    for stripe in stripes {
+        let own = take_slice(&mut data, whole.len);
+        result = write(volume, stripe, whole, own, durability, of).await.and(result);
+    }
+    result
 }
 
 /// Holds what a write without redundancy must hold.

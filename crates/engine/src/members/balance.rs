@@ -14,6 +14,7 @@ use crate::members::Drives;
 use crate::members::slots::Slot;
 use layout::{CopyIndex, DataIndex, StripeMap};
 use plan::CopyChoice;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
@@ -108,6 +109,31 @@ impl Drives {
         };
         let (slot, start) = slot_of(copy)?;
         slot.last_end.set(start + bytes.len.0);
+        Some(copy)
+    }
+
+    /// The copy to read some bytes of a data strip of that belong to a large read, `before` of whose bytes come before these: copies that
+    /// are next to idle serve it together, each a run of it. `None`: there are no two such, or a stream's run decides.
+    pub(crate) fn copy_by_share(
+        &self,
+        map: &StripeMap,
+        index: DataIndex,
+        bytes: ByteRange,
+        (before, all): (ByteCount, ByteCount),
+    ) -> Option<CopyIndex> {
+        let copies = self.geometry().copies();
+        let by_runs = self.members.rotate() && self.streams.sharing == StreamSharing::Runs;
+        if copies == 1 || by_runs {
+            return None;
+        }
+        let drive_of = |copy: &CopyIndex| map.data_cell(index, *copy).drive;
+        let is_idle = |copy: &CopyIndex| self.members.is_idle(drive_of(copy));
+        let idle: SmallVec<[CopyIndex; 4]> = (0..copies).map(CopyIndex).filter(is_idle).collect();
+        let nth = before.0 * idle.len() as u64 / all.0.max(1);
+        let copy = *idle.get(nth as usize).filter(|_| idle.len() > 1)?;
+        let cell = map.data_cell(index, copy);
+        let slot = self.members.slot(cell.drive)?;
+        slot.last_end.set(cell.offset.0 + bytes.end().0);
         Some(copy)
     }
 

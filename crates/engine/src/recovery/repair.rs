@@ -501,6 +501,29 @@ impl Recovery {
         }
     }
 
+    /// The same of several stripes of a region, each of which the caller holds exclusively: together where nothing stands in the way.
+    ///
+    /// # Errors
+    /// When it cannot be done of one of them.
+    pub(crate) async fn restore_stripes(
+        self: &Rc<Self>,
+        stripes: &[StripeIndex],
+        filling: &DriveSet,
+    ) -> Result<DriveSet, IoError> {
+        let how = Attempt { filling: *filling, ..Attempt::HELD };
+        let request = Request::Resync { columns: plan::WHOLE_STRIP };
+        if !stripes.iter().any(|stripe| self.is_forced(*stripe))
+            && let Some(done) = self.attempt_together(stripes, request, None, &how).await
+        {
+            return done;
+        }
+        let mut skipped = DriveSet::EMPTY;
+        for stripe in stripes {
+            skipped = skipped.union(&self.restore_stripe(*stripe, filling).await?);
+        }
+        Ok(skipped)
+    }
+
     /// The same of a stripe whose redundancy is trusted, or all of whose data can be read. `unbelieved`: drives whose
     /// part of it is not to be read, but computed anew.
     pub(crate) async fn bring_together(

@@ -166,7 +166,7 @@ impl Stripes {
         ended
     }
 
-    fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: &Attempt) -> plan::Health {
+    pub(super) fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: &Attempt) -> plan::Health {
         let unreadable = trouble.drives.union(&how.unbelieved);
         let mut health = self.stripe_health(stripe, &unreadable);
         if !how.filling.is_empty() {

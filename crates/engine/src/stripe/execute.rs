@@ -10,14 +10,14 @@
 use crate::members::{Trouble, is_gone};
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
-use crate::stripe::drive_ops::{DriveOp, DriveOps};
+use crate::stripe::drive_ops::{Answered, DriveOp, DriveOps, Lacking};
 use crate::stripe::journal::Kept;
 use crate::stripe::payload::{Payload, cut_all};
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
 use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
 use smallvec::SmallVec;
 use std::rc::Rc;
-use units::{ByteCount, ByteRange, DriveSet};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 
 /// The host's side of a plan.
 pub(crate) enum Host {
@@ -137,9 +137,9 @@ impl Stripes {
                 };
             }
         }
-        self.let_hosts_pass(&host).await;
+        self.let_hosts_pass_for(&host).await;
         let mismatch = self.compute_all(plan, &mut memory).await;
-        self.let_hosts_pass(&host).await;
+        self.let_hosts_pass_for(&host).await;
         if !plan.writes().is_empty() && self.state().revision() != made_under {
             return Executed::Again { host: self.give_back(memory, host) };
         }
@@ -158,10 +158,16 @@ impl Stripes {
         }
     }
 
+    async fn let_hosts_pass_for(&self, host: &HostKind) {
+        if matches!(host, HostKind::None) {
+            self.let_hosts_pass().await;
+        }
+    }
+
     /// Work that no host waits for is done in small pieces while hosts are around.
-    async fn let_hosts_pass(&self, host: &HostKind) {
+    pub(super) async fn let_hosts_pass(&self) {
         let env = self.shard.env();
-        if matches!(host, HostKind::None) && self.shard.hosts().are_around(env.now()) {
+        if self.shard.hosts().are_around(env.now()) {
             env.give_way().await;
         }
     }
@@ -202,6 +208,12 @@ impl Stripes {
 
     fn start_read(&self, plan: &Plan, read: &Read, member: &Member, memory: &mut Memory) -> Io {
         let mut buffers = Bufs::new();
+        self.add_buffers(plan, read, memory, &mut buffers);
+        member.read(self.raw(read.offset), buffers)
+    }
+
+    /// Adds the memory that a read of a plan goes into.
+    pub(super) fn add_buffers(&self, plan: &Plan, read: &Read, memory: &mut Memory, buffers: &mut Bufs) {
         for segment in segments(plan, read) {
             let buf = match segment.target {
                 Target::Host { at } => memory.part(at.0).and_then(|part| part.buf.take()),
@@ -213,7 +225,6 @@ impl Stripes {
             };
             buffers.push(buf);
         }
-        member.read(self.raw(read.offset), buffers)
     }
 
     /// A read failed before the commit: what is known now, and whether planning again can help.
@@ -253,42 +264,53 @@ impl Stripes {
         let mut ops = DriveOps::default();
         for write in plan.writes() {
             let start = |member: &Rc<Member>| self.start_write(plan, write, member, memory, durability);
-            // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
-            let comes_back = plan.health().relocated == Some(write.drive);
-            let is_copy = matches!(plan.request(), Request::Copy { .. });
-            if !is_copy || comes_back || self.members.replacement(write.drive).is_none() {
-                ops.ask(self, write.drive, start);
-            }
-            ops.ask_replacement(self, write.drive, start);
+            self.ask_to_write(&mut ops, plan, write.drive, start);
         }
-        let mut skipped = DriveSet::EMPTY;
-        let (mut skipped_for, mut hopeless) = (None, None);
-        let lacking = ops
-            .finish(self, |answered| {
-                let Err(error) = answered.result else { return };
-                match self.write_fault(answered.slot, answered.member.as_ref(), error) {
-                    Ok(()) => {
-                        skipped.insert(answered.slot);
-                        skipped_for = Some(error);
-                    }
-                    Err(error) => hopeless = Some(error),
-                }
-            })
-            .await;
-        if hopeless.is_none() && !self.is_kept(plan, &skipped) {
+        let mut faults = WriteFaults::default();
+        let lacking = ops.finish(self, |answered| faults.note(self, &answered)).await;
+        self.settle_writes(faults, lacking, std::iter::once(plan)).await
+    }
+
+    /// Asks a slot for a write of a plan: its drive, and the one that is being filled for it.
+    pub(super) fn ask_to_write(
+        &self,
+        ops: &mut DriveOps,
+        plan: &Plan,
+        slot: DriveIndex,
+        start: impl Fn(&Rc<Member>) -> DriveOp,
+    ) {
+        // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
+        let comes_back = plan.health().relocated == Some(slot);
+        let is_copy = matches!(plan.request(), Request::Copy { .. });
+        if !is_copy || comes_back || self.members.replacement(slot).is_none() {
+            ops.ask(self, slot, &start);
+        }
+        ops.ask_replacement(self, slot, &start);
+    }
+
+    /// Which drives the writes of these plans skipped.
+    ///
+    /// # Errors
+    /// When what should have been written is nowhere, not even in redundancy.
+    pub(super) async fn settle_writes<'a>(
+        self: &Rc<Self>,
+        faults: WriteFaults,
+        lacking: Lacking,
+        plans: impl Iterator<Item = &'a Plan> + Clone,
+    ) -> Result<DriveSet, IoError> {
+        let WriteFaults { skipped, skipped_for, mut hopeless } = faults;
+        if hopeless.is_none() && !plans.clone().all(|plan| self.is_kept(plan, &skipped)) {
             hopeless = skipped_for;
         }
         hopeless = lacking.settled(self).await.err().or(hopeless);
-        match hopeless {
-            None => Ok(skipped),
-            Some(error) => {
-                if self.is_redundant() {
-                    // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
-                    Box::pin(self.distrust(plan.stripe())).await;
-                }
-                Err(error)
+        let Some(error) = hopeless else { return Ok(skipped) };
+        if self.is_redundant() {
+            for plan in plans {
+                // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
+                Box::pin(self.distrust(plan.stripe())).await;
             }
         }
+        Err(error)
     }
 
     fn start_write(
@@ -300,14 +322,23 @@ impl Stripes {
         durability: Durability,
     ) -> DriveOp {
         let mut slices: Slices = SmallVec::new();
-        for part in plan.write_parts(write) {
-            // Past the commit: were it missing, a sound drive would go out for somebody's mistake.
-            let found = memory.slices(part.from, part.len, &mut slices);
-            assert!(found.is_some(), "the plan of {} writes what its memory has not", plan.stripe());
-        }
-        let offset = self.raw(write.offset);
+        memory.add_slices(plan, write, &mut slices);
+        self.start_slices(member, write.offset, slices, durability)
+    }
+
+    /// Starts a write of these slices, in a drive's part of the volume.
+    pub(super) fn start_slices(
+        &self,
+        member: &Rc<Member>,
+        offset: ByteOffset,
+        slices: Slices,
+        durability: Durability,
+    ) -> DriveOp {
+        let offset = self.raw(offset);
         if slices.iter().all(Slice::is_zero) {
-            DriveOp::zeroes(member.write_zeroes(ByteRange::new(offset, write.len), false, durability))
+            let len = slices.iter().map(|slice| slice.len().0).sum();
+            let range = ByteRange::new(offset, ByteCount(len));
+            DriveOp::zeroes(member.write_zeroes(range, false, durability))
         } else {
             DriveOp::Io(member.write(offset, slices, durability))
         }
@@ -328,6 +359,28 @@ impl Stripes {
                     None => Host::Buffer(self.take_scratch(len, memory.hollow)),
                 }
             }
+        }
+    }
+}
+
+/// What the writes of a plan, or of several together, met on the drives.
+#[derive(Default)]
+pub(super) struct WriteFaults {
+    skipped: DriveSet,
+    skipped_for: Option<IoError>,
+    hopeless: Option<IoError>,
+}
+
+impl WriteFaults {
+    /// Takes note of what a slot's drive answered.
+    pub(super) fn note(&mut self, stripes: &Rc<Stripes>, answered: &Answered) {
+        let Err(error) = answered.result else { return };
+        match stripes.write_fault(answered.slot, answered.member.as_ref(), error) {
+            Ok(()) => {
+                self.skipped.insert(answered.slot);
+                self.skipped_for = Some(error);
+            }
+            Err(error) => self.hopeless = Some(error),
         }
     }
 }
@@ -417,21 +470,42 @@ impl Memory {
 
     /// Puts what a read brought in its places.
     pub(crate) fn take_read(&mut self, plan: &Plan, slot: usize, outcome: IoOutcome) -> Result<(), IoError> {
-        let read = &plan.reads()[slot];
-        for (segment, buf) in segments(plan, read).into_iter().zip(outcome.buffers) {
+        self.take_buffers(plan, slot, &mut outcome.buffers.into_iter(), outcome.result.is_ok());
+        outcome.result.map(|_| ())
+    }
+
+    /// The same with the buffers of several reads, of which this one's are next.
+    pub(super) fn take_buffers(
+        &mut self,
+        plan: &Plan,
+        slot: usize,
+        buffers: &mut impl Iterator<Item = Buf>,
+        is_read: bool,
+    ) {
+        for (segment, buf) in segments(plan, &plan.reads()[slot]).into_iter().zip(buffers) {
             match segment.target {
                 Target::Host { at } => {
                     if let Some(part) = self.part(at.0) {
                         part.buf = Some(buf);
                     }
                 }
-                Target::Read { slot, at } if outcome.result.is_ok() => {
+                Target::Read { slot, at } if is_read => {
                     self.brought.push(Brought { slot, at: at.0, bytes: OwnBuf::Open(buf) });
                 }
                 Target::Read { .. } | Target::Scratch { .. } => {}
             }
         }
-        outcome.result.map(|_| ())
+    }
+
+    /// Adds what a write of a plan writes.
+    ///
+    /// # Panics
+    /// When the memory has not what it writes. This is past the commit: a sound drive would go out for somebody's mistake.
+    pub(super) fn add_slices(&self, plan: &Plan, write: &plan::Write, slices: &mut Slices) {
+        for part in plan.write_parts(write) {
+            let found = self.slices(part.from, part.len, slices);
+            assert!(found.is_some(), "the plan of {} writes what its memory has not", plan.stripe());
+        }
     }
 
     /// The bytes of a source, where they lie.

@@ -16,6 +16,7 @@ mod gates;
 mod journal;
 mod payload;
 mod stripes;
+mod together;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
 pub(crate) use clean::CleanUse;

@@ -19,7 +19,7 @@ use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 
 pub const MEMBER: ByteCount = ByteCount(256 << 10);
 pub const VOLUME: VolumeId = VolumeId(1);
-const TASK: TaskId = TaskId(3);
+pub const TASK: TaskId = TaskId(3);
 pub const PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
 #[derive(Clone)]

@@ -285,6 +285,11 @@ impl Stripes {
         self.journal.now().map(|journal| ByteCount(journal.terms.most))
     }
 
+    /// Whether records that count say something of a stripe. Nobody else's will, as long as the caller holds it.
+    pub(crate) fn is_said(&self, stripe: StripeIndex) -> bool {
+        self.journal.now().is_some_and(|journal| journal.ring.borrow().says(stripe))
+    }
+
     /// The members say that a log device is out: no record goes there any more.
     pub(crate) fn leave_log_device(&self, device: Uuid) {
         if let Some(journal) = self.journal.now()

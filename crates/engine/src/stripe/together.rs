@@ -1,0 +1,233 @@
+//! The same request on several stripes at once: each stripe has a plan of its own, and what of these plans lies together on a drive is one
+//! operation.
+//!
+//! Stripes that follow one another lie on each drive one after the other. Stripe by stripe, each strip would be an operation by itself,
+//! with its lock, its answer and its way to the drive and back; here they pay for these together.
+//!
+//! # Invariants
+//! - This is for requests on whole stripes of one region that nothing stands in the way of: those of tasks, and a host's write. Before the commit, anything out of the ordinary ends it
+//!   with nothing changed, and the caller has each stripe dealt with by itself, which knows what to do about it: an error of a drive,
+//!   a change of state, what cannot be planned, something that does not agree. A write needs no record of the journal for its data: no
+//!   drive is missing, and nobody else's data is in its stripes.
+//! - After the commit the writes of every plan are finished, and what a drive did not take means for each stripe what it means for one
+//!   ([`execute`](crate::stripe::execute)).
+//! - No operation is left in flight.
+
+use crate::members::{Trouble, is_gone};
+use crate::stripe::Stripes;
+use crate::stripe::attempt::Attempt;
+use crate::stripe::drive_ops::{DriveOp, DriveOps};
+use crate::stripe::execute::{Host, Memory, WriteFaults, scratch_need};
+use crate::stripe::journal::Kept;
+use env::{Bufs, Durability, Io, IoError, Member, Slice, Slices};
+use plan::{Plan, Request};
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
+
+/// A stripe's plan, and the memory of its execution.
+struct Planned {
+    plan: Box<Plan>,
+    memory: Memory,
+}
+
+/// Operations of several plans that lie together on a drive.
+struct Joined {
+    drive: DriveIndex,
+    /// In the drive's part of the volume.
+    offset: ByteOffset,
+    len: ByteCount,
+    /// Which operations of which plans, ascending.
+    parts: SmallVec<[(usize, usize); 4]>,
+}
+
+/// What lies where on a drive, of each operation of each plan.
+fn joined(
+    places: impl Iterator<Item = ((usize, usize), (DriveIndex, ByteOffset, ByteCount))>,
+) -> Vec<Joined> {
+    let mut all: Vec<Joined> = Vec::new();
+    for (part, (drive, offset, len)) in places {
+        let latest = all.iter_mut().rfind(|joined| joined.drive == drive);
+        match latest.filter(|joined| joined.offset + joined.len == offset) {
+            Some(joined) => {
+                joined.len += len;
+                joined.parts.push(part);
+            }
+            None => all.push(Joined { drive, offset, len, parts: SmallVec::from_iter([part]) }),
+        }
+    }
+    all
+}
+
+impl Stripes {
+    /// Carries out `request` on each of these stripes, which the caller holds; `payload`: what a host writes to all of them, one after
+    /// the other. `None`: nothing was changed, and each has to be dealt with by itself. Otherwise which drives were not written although they
+    /// have a part.
+    ///
+    /// # Errors
+    /// When it was begun and cannot be finished.
+    pub(crate) async fn attempt_together(
+        self: &Rc<Self>,
+        stripes: &[StripeIndex],
+        request: Request<'_>,
+        payload: Option<(&Slice, Durability)>,
+        how: &Attempt,
+    ) -> Option<Result<DriveSet, IoError>> {
+        if stripes.len() < 2 || !stripes.iter().all(|stripe| self.is_live(*stripe)) {
+            return None;
+        }
+        let changed = self.changed_by(&request);
+        let changes = stripes.iter().filter_map(|stripe| Some(self.begin_change(*stripe, changed?)));
+        let _changing: SmallVec<[_; 4]> = changes.collect();
+        let mut planned: Vec<Planned> = Vec::with_capacity(stripes.len());
+        let made_under = self.state().revision();
+        let all = stripes.iter().all(|stripe| self.plan_one(*stripe, request, how, &mut planned));
+        if let Some((data, durability)) = payload.filter(|_| all) {
+            let len = data.len().0 / stripes.len() as u64;
+            for (at, Planned { plan, memory }) in (0..).step_by(len as usize).zip(&mut planned) {
+                let own = data.cut(ByteCount(at), ByteCount(len));
+                memory.admit(plan, Host::Payload(own.into(), durability));
+            }
+        }
+        let durability = payload.map_or(Durability::Cached, |(_, durability)| durability);
+        let done = match all {
+            true => self.execute_together(&mut planned, made_under, durability).await,
+            false => None,
+        };
+        for Planned { plan, memory } in planned {
+            drop(memory);
+            self.put_plan(plan);
+        }
+        done
+    }
+
+    /// Adds the plan of a stripe. False: it has none.
+    fn plan_one(
+        &self,
+        stripe: StripeIndex,
+        request: Request<'_>,
+        how: &Attempt,
+        planned: &mut Vec<Planned>,
+    ) -> bool {
+        let mut plan = self.take_plan();
+        let health = self.health_for(stripe, &Trouble::default(), how);
+        let is_planned = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health).is_ok();
+        planned.push(Planned { plan, memory: Memory::default() });
+        is_planned
+    }
+
+    async fn execute_together(
+        self: &Rc<Self>,
+        planned: &mut [Planned],
+        made_under: u64,
+        durability: Durability,
+    ) -> Option<Result<DriveSet, IoError>> {
+        let need: u64 = planned.iter().map(|one| scratch_need(&one.plan).0).sum();
+        if need > self.shard.scratch_total().0 {
+            return None;
+        }
+        let _scratch = self.shard.reserve_scratch(ByteCount(need)).await;
+        if made_under != self.state().revision() || !self.read_together(planned).await {
+            return None;
+        }
+        for Planned { plan, memory } in &mut *planned {
+            if !plan.request().is_write() {
+                self.let_hosts_pass().await;
+            }
+            // What does not agree is found again, and said, by whoever looks at its stripe alone.
+            if self.compute_all(plan, memory).await.is_some() {
+                return None;
+            }
+        }
+        let writes = planned.iter().any(|one| !one.plan.writes().is_empty());
+        if writes && self.state().revision() != made_under {
+            return None;
+        }
+        let mut kept: SmallVec<[Kept; 4]> = SmallVec::new();
+        for Planned { plan, memory } in &*planned {
+            kept.extend(self.keep(plan, memory, durability).await.ok()?);
+        }
+        // The commit.
+        let written = self.write_together(planned, durability).await;
+        drop(kept);
+        let left_out = planned.iter().map(|one| self.left_out(&one.plan));
+        Some(written.map(|skipped| left_out.fold(skipped, |skipped, out| skipped.union(&out))))
+    }
+
+    /// Reads what all plans read. False: not all of it could be read.
+    async fn read_together(self: &Rc<Self>, planned: &mut [Planned]) -> bool {
+        let places = (0..).zip(&*planned).flat_map(|(nth, one)| {
+            let reads = (0..).zip(one.plan.reads());
+            reads.map(move |(slot, read)| ((nth, slot), (read.drive, read.offset, read.len)))
+        });
+        let joined = joined(places);
+        let mut started: SmallVec<[(Rc<Member>, Io); 8]> = SmallVec::new();
+        for Joined { drive, offset, parts, .. } in &joined {
+            let Ok(member) = self.member(*drive) else { break };
+            let mut buffers = Bufs::new();
+            for (nth, slot) in parts {
+                let Planned { plan, memory } = &mut planned[*nth];
+                self.add_buffers(plan, &plan.reads()[*slot], memory, &mut buffers);
+            }
+            let io = member.read(self.raw(*offset), buffers);
+            started.push((member, io));
+        }
+        let mut is_read = started.len() == joined.len();
+        for ((member, io), Joined { drive, parts, .. }) in started.into_iter().zip(&joined) {
+            let outcome = io.await;
+            self.shard.env().trace("read done", u64::from(drive.0), outcome.result.is_ok() as u64);
+            let mut buffers = outcome.buffers.into_iter();
+            for (nth, slot) in parts {
+                let Planned { plan, memory } = &mut planned[*nth];
+                memory.take_buffers(plan, *slot, &mut buffers, outcome.result.is_ok());
+            }
+            if let Err(error) = outcome.result {
+                is_read = false;
+                if is_gone(&error) && self.members.is_in_slot(*drive, &member) {
+                    self.fail_drive(*drive, error, "read");
+                }
+            }
+        }
+        is_read
+    }
+
+    /// Writes what all plans write. Which drives failed and were skipped.
+    ///
+    /// # Errors
+    /// When what should have been written is nowhere.
+    async fn write_together(
+        self: &Rc<Self>,
+        planned: &[Planned],
+        durability: Durability,
+    ) -> Result<DriveSet, IoError> {
+        let places = (0..).zip(planned).flat_map(|(nth, one)| {
+            let writes = (0..).zip(one.plan.writes());
+            writes.map(move |(slot, write)| ((nth, slot), (write.drive, write.offset, write.len)))
+        });
+        let mut ops = DriveOps::default();
+        for joined in joined(places) {
+            // All are of one region, and asked of its drives in the same way.
+            let (first, _) = joined.parts[0];
+            let start = |member: &Rc<Member>| self.start_joined(planned, &joined, member, durability);
+            self.ask_to_write(&mut ops, &planned[first].plan, joined.drive, start);
+        }
+        let mut faults = WriteFaults::default();
+        let lacking = ops.finish(self, |answered| faults.note(self, &answered)).await;
+        self.settle_writes(faults, lacking, planned.iter().map(|one| &*one.plan)).await
+    }
+
+    fn start_joined(
+        &self,
+        planned: &[Planned],
+        joined: &Joined,
+        member: &Rc<Member>,
+        durability: Durability,
+    ) -> DriveOp {
+        let mut slices = Slices::new();
+        for (nth, slot) in &joined.parts {
+            let Planned { plan, memory } = &planned[*nth];
+            memory.add_slices(plan, &plan.writes()[*slot], &mut slices);
+        }
+        self.start_slices(member, joined.offset, slices, durability)
+    }
+}
