@@ -40,6 +40,7 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         named(&drives, json!({"drive": "d"})),
         named(&["drive-forget", "log-remove", "spare-add", "spare-remove"], json!({"drive": "d"})),
         named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
+        named(&["drive-rescan"], json!({"drive": "d"})),
         named(&["volume-attach"], json!({"volume": "v", "read_only": false})),
         named(&["volume-detach"], json!({"volume": "v", "force": false})),
         named(&["alarm-set"], json!({"to": "silence"})),

@@ -3,6 +3,7 @@
 use crate::common::{self, Bench, MIB, drive_options, names};
 use controller::{Command, DriveMetrics, MetricsInfo, Reply, StartTask, Startable, VolumeMetrics, WorkInfo};
 use env::{HealthScript, Instant};
+use std::time::Duration;
 use units::ByteCount;
 use world_sim::DriveOptions;
 
@@ -103,9 +104,17 @@ fn counters_go_on_when_a_volume_is_served_anew() {
 #[test]
 fn requests_that_fail_and_requests_under_way_are_told() {
     let mut bench = served(4);
+    for name in ["a", "b", "c"] {
+        bench.sim.drive(name).unwrap().hold();
+    }
     let writing = bench.begin_write("data", 0, 9, 4096);
+    let until = bench.sim.now() + Duration::from_millis(10);
+    bench.sim.run_until(until).unwrap();
     let told = metrics(&mut bench);
     assert_eq!(work(&volume(&told, "data").work, "write").outstanding, 1, "it takes a while");
+    for name in ["a", "b", "c"] {
+        bench.sim.drive(name).unwrap().release();
+    }
     bench.sim.finish(&writing).unwrap().unwrap();
     assert_eq!(work(&volume(&metrics(&mut bench), "data").work, "write").outstanding, 0);
     for name in ["a", "b"] {

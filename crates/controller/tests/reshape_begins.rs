@@ -94,13 +94,15 @@ fn a_move_that_is_stopped_is_noticed_by_no_host() {
         for _ in 0..steps {
             bench.sim.step();
         }
-        let writing = bench.begin_write("data", 0, byte(0), STRIP);
+        let writing = bench.begin_write("data", 0, 251, STRIP);
         let id = task(&mut bench).task;
         stopped += usize::from(bench.ask(Command::TaskStop { task: id }).is_ok());
         bench.sim.finish(&writing).expect("no stall").expect("it is written");
         bench.wait(5);
         let (requests, error) = host.get();
         assert!(requests > 1000 && error.is_none(), "{steps} events: {error:?}, {requests} requests");
+        bench.expect("data", 0, 251, STRIP);
+        bench.write("data", 0, byte(0), STRIP);
         let range = ByteRange::new(ByteOffset(0), ByteCount(512));
         let env = idle.shard().env().clone();
         let read = env.spawn("idle host", async move { idle.read(range, Buf::unpooled(range.len)).await.0 });

@@ -386,8 +386,10 @@ impl Oracle {
     pub fn power_cut(&mut self) -> Vec<Sector> {
         self.unwritten.retain(|_, seen| seen.certain);
         self.crash(|entries| {
-            entries.retain(|entry| !entry.gone);
-            entries.iter_mut().for_each(|entry| entry.superseded = None);
+            // What a log alone promised may be in a cache once it was carried out, until its log is given up.
+            entries.retain(|entry| !entry.gone || entry.is_promised_away);
+            let left = entries.iter_mut().filter(|entry| !entry.gone);
+            left.for_each(|entry| entry.superseded = None);
         });
         self.torn_stripes(|_| true)
     }

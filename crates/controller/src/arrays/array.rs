@@ -502,7 +502,12 @@ impl Array {
     /// How a volume is now.
     pub(crate) fn current_state(&self, volume: &Volume) -> VolumeState {
         let label = self.label.borrow();
-        let out = label.out();
+        // Of members that it does not lie on, nor is to lie on, nothing is missed.
+        let own = match volume.is_on_its_way() {
+            true => DriveSet::first(units::DriveCount(label.member.len() as u16)),
+            false => DriveSet::first(volume.geometry.drives()),
+        };
+        let out = label.out().intersection(&own);
         if self.is_missing() {
             VolumeState::Missing
         } else if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty() {

@@ -25,7 +25,8 @@ fn wanted(label: &Label) -> usize {
 fn split_rest(next: &mut Label) -> Vec<Member> {
     let gone = next.member.split_off(wanted(next));
     for member in &gone {
-        next.remember_leaving(member.uuid);
+        let replacement = member.replacement.as_ref().map(|replacement| replacement.uuid);
+        [Some(member.uuid), replacement].into_iter().flatten().for_each(|uuid| next.remember_leaving(uuid));
     }
     if !gone.is_empty() {
         next.volume.iter_mut().for_each(|of| of.members = None);

@@ -98,10 +98,7 @@ impl Arrays {
         self.take_back(&mut next, slot, &runs(&stale));
         // Whoever brings a drive back that had failed trusts it again.
         next.failed.retain(|failed| failed.uuid != uuid);
-        next.member[slot].name.clone_from(&drive.name);
-        // It may have become larger while it was out.
-        let (size, block) = drive.extent();
-        (next.member[slot].size_bytes, next.member[slot].block_bytes) = (size.0, block.bytes().0);
+        drive.describe(&mut next.member[slot]);
         places[slot].drive = Some(drive.clone());
         array.set_places(places);
         let recorded = match self.prepare(array, slot, drive, &next, fresh).await {

@@ -129,7 +129,8 @@ impl Arrays {
         let mut goes_on = false;
         for volume in array.volumes() {
             if array.can_spare(&volume, &out) {
-                goes_on = true;
+                // What goes on alone, but for hosts, is of no use.
+                goes_on |= !volume.label().is_part();
             } else if let Some(label) = next.volume_mut(volume.uuid()) {
                 let more = gone.iter().map(|drive| drive.0).filter(|slot| !label.lost.contains(slot));
                 let more: Vec<u16> = more.collect();

@@ -367,6 +367,9 @@ impl Arrays {
         array: &Rc<Array>,
         volume: &Rc<Volume>,
     ) -> Result<()> {
+        let gone = || failed(format!("'{}' is on its way to a layout that it cannot come to", volume.name()));
+        // Otherwise hosts, or a resync, would get to all of it by one layout.
+        array.reshape_of(volume).ok_or_else(gone)?;
         let attached = async {
             self.give_parts(array, volume).await?;
             self.try_attach(array, volume).await?;
@@ -507,6 +510,11 @@ impl Arrays {
                 ErrorKind::WrongState,
                 format!("'{}' has begun to move; let it come to its end", volume.name()),
             ));
+        }
+        if volume.is_left_closed() {
+            // A record has failed, and some drive may have it: what hosts write from now on would be written over by a start that finds it.
+            let none = self.record_moved(array, volume, Moved::default()).await;
+            none.map_err(failed)?;
         }
         // Whoever writes from now on writes by the old layout alone, whether that is recorded by then or not.
         self.serve_as_before(array, volume).await?;

@@ -86,7 +86,9 @@ impl Arrays {
         }
         let map = array.map.borrow();
         let mut marked = volume.regions().filter(|region| map.is_marked(*region));
-        if !array.not_current().union(&array.out()).is_empty() {
+        // Of members that it does not lie on nothing is missed: they are about to go.
+        let own = units::DriveSet::first(volume.geometry.drives());
+        if !array.not_current().union(&array.out()).intersection(&own).is_empty() {
             return marked.next().is_some();
         }
         let behind = array.behind(volume);

@@ -45,6 +45,6 @@ impl Commands {
             }
             _ => None,
         };
-        array.map_or(Ok(()), |array| array.check_stands())
+        array.map_or(Ok(()), |array| array.check_stands().and_then(|()| array.check_all_stay()))
     }
 }

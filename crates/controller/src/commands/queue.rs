@@ -64,6 +64,11 @@ impl Commands {
         }
     }
 
+    fn show_volume(&self, volume: &str) -> Result<Reply> {
+        let (array, volume) = self.arrays.find_volume(volume)?;
+        Ok(self.volume_reply(&array, &volume, Vec::new()))
+    }
+
     /// Answers a command that waits for no drive; `None` for one that does.
     fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
         Some(match command {
@@ -72,10 +77,7 @@ impl Commands {
                 self.arrays.find_drive(drive).map(|drive| self.drive_reply(&drive, Vec::new()))
             }
             Command::VolumeList {} => Ok(Reply::Volumes { volumes: self.volume_infos() }),
-            Command::VolumeShow { volume } => self
-                .arrays
-                .find_volume(volume)
-                .map(|(array, volume)| self.volume_reply(&array, &volume, vec![])),
+            Command::VolumeShow { volume } => self.show_volume(volume),
             Command::SpareList {} => Ok(self.reconciler.spares_reply()),
             Command::LogList {} => Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes: Vec::new() }),
             Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
@@ -155,26 +157,6 @@ impl Commands {
     async fn change(self: &Rc<Self>, command: Command) -> Result<Reply> {
         self.check_on_its_way(&command)?;
         match command {
-            Command::DriveAdd { drive, size_bytes } => {
-                let (drive, notes) = self.lifecycle.add_drive(&drive, size_bytes).await?;
-                self.number().await;
-                Ok(self.drive_reply(&drive, notes))
-            }
-            Command::DriveFail { drive } => self.take_out(&drive, ondisk::Cause::Operator).await,
-            Command::DriveOffline { drive } => self.take_out(&drive, ondisk::Cause::Offline).await,
-            Command::DriveOnline { drive } => {
-                self.drive_changed(self.lifecycle.take_in_again(&drive).await).await
-            }
-            Command::DriveClearFailed { drive } => {
-                self.drive_changed(self.lifecycle.clear_failed(&drive).await).await
-            }
-            Command::DriveReplace { drive, with, destroy_data } => {
-                self.drive_changed(self.lifecycle.replace_drive(&drive, &with, destroy_data).await).await
-            }
-            Command::DriveRescan { drive, was_bytes } => {
-                self.drive_changed(self.lifecycle.rescan_drive(&drive, was_bytes).await).await
-            }
-            Command::DriveForget { drive } => done(self.lifecycle.forget_drive(&drive).await),
             Command::VolumeCreate(create) => {
                 self.volume_changed(self.lifecycle.create_volume(create).await).await
             }
@@ -212,6 +194,33 @@ impl Commands {
                 self.stopping.set(true);
                 Ok(Reply::Done { notes })
             }
+            other => self.change_drive(other).await,
+        }
+    }
+
+    /// What changes drives, and what is answered by itself.
+    async fn change_drive(self: &Rc<Self>, command: Command) -> Result<Reply> {
+        match command {
+            Command::DriveAdd { drive, size_bytes } => {
+                let (drive, notes) = self.lifecycle.add_drive(&drive, size_bytes).await?;
+                self.number().await;
+                Ok(self.drive_reply(&drive, notes))
+            }
+            Command::DriveFail { drive } => self.take_out(&drive, ondisk::Cause::Operator).await,
+            Command::DriveOffline { drive } => self.take_out(&drive, ondisk::Cause::Offline).await,
+            Command::DriveOnline { drive } => {
+                self.drive_changed(self.lifecycle.take_in_again(&drive).await).await
+            }
+            Command::DriveClearFailed { drive } => {
+                self.drive_changed(self.lifecycle.clear_failed(&drive).await).await
+            }
+            Command::DriveReplace { drive, with, destroy_data } => {
+                self.drive_changed(self.lifecycle.replace_drive(&drive, &with, destroy_data).await).await
+            }
+            Command::DriveRescan { drive, was_bytes } => {
+                self.drive_changed(self.lifecycle.rescan_drive(&drive, was_bytes).await).await
+            }
+            Command::DriveForget { drive } => done(self.lifecycle.forget_drive(&drive).await),
             question => self.answer_question(&question).unwrap_or_else(|| Err(stopping())),
         }
     }
@@ -238,7 +247,9 @@ impl Commands {
 
     /// `volume expand`, `volume migrate`.
     async fn reshape(&self, order: &ReshapeVolume) -> Result<Reply> {
-        self.check_disk_stays(order)?;
+        if !order.dry_run {
+            self.check_disk_stays(order)?;
+        }
         let (array, volume, info, mut notes) = self.lifecycle.reshape_volume(order).await?;
         if !order.dry_run {
             self.tasks.ensure_reshape(&array, &volume, "an operator asked for it");

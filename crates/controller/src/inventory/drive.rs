@@ -38,6 +38,8 @@ pub(crate) struct Drive {
     pub(super) whole: RefCell<Option<Access>>,
     /// How large it was when it was used last.
     pub(super) was: Cell<Option<ByteCount>>,
+    /// Whether an operator has said so.
+    pub(super) is_told: Cell<bool>,
     /// Whether it is to have all of its room from the next start on.
     pub(super) wants_room: Cell<bool>,
     /// Ways to it that were closed while writes were under way.
@@ -66,6 +68,7 @@ impl Drive {
             access: RefCell::default(),
             whole: RefCell::default(),
             was: Cell::new(None),
+            is_told: Cell::new(false),
             wants_room: Cell::new(false),
             left: RefCell::default(),
             draining: RefCell::default(),
@@ -169,6 +172,13 @@ impl Drive {
         info.unwrap_or((ByteCount::ZERO, SectorSize::B512))
     }
 
+    /// Has the label of a member say how it is called, and how large it is: it may have become larger while it was out.
+    pub(crate) fn describe(&self, member: &mut ondisk::Member) {
+        let (size, block) = self.extent();
+        member.name.clone_from(&self.name);
+        (member.size_bytes, member.block_bytes) = (size.0, block.bytes().0);
+    }
+
     /// Whether what it carries is the structure of another system.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(&*self.label.borrow(), LabelSeen::Foreign(_))
@@ -181,17 +191,19 @@ impl Drive {
 
     /// Lets go of it, and of the lock against another controller; of that only when no write to it is under way any more.
     pub(crate) fn close(&self) {
-        // It may have another size when it is opened again.
-        self.was.set(self.size_to_remember());
-        let left = self.access.borrow_mut().take();
-        self.whole.take();
-        self.left.borrow_mut().extend(left.filter(|access| access.writes_under_way() > 0));
+        self.use_by(None, None);
     }
 
-    /// It is used in that way from now on; `whole`: all of it, where that is less.
-    pub(super) fn use_as(&self, access: &Access, whole: Option<&Access>) {
-        self.access.replace(Some(access.clone()));
-        self.whole.replace(whole.cloned());
+    /// It is used in that way from now on; `whole`: all of it, where that is more. What was written in other ways, and is under way, is remembered.
+    pub(super) fn use_by(&self, access: Option<&Access>, whole: Option<&Access>) {
+        let before = [self.access.replace(access.cloned()), self.whole.replace(whole.cloned())];
+        let is_writing = |access: &Access| access.writes_under_way() > 0;
+        self.left.borrow_mut().extend(before.into_iter().flatten().filter(is_writing));
+    }
+
+    /// A way to it that is used no more, and in which something may be under way.
+    pub(super) fn note_left(&self, access: &Access) {
+        self.left.borrow_mut().extend((access.writes_under_way() > 0).then(|| access.clone()));
     }
 
     /// It is taken from a volume's shards: `is_quiesced` will be set when they have back all that they asked of it.
@@ -214,7 +226,8 @@ impl Drive {
     pub(crate) fn holds_writes_back(&self) -> bool {
         let mut left = self.left.borrow_mut();
         left.retain(|access| access.writes_under_way() > 0);
-        let writes = self.access().map_or(0, |access| access.writes_under_way());
+        let ways = [self.access(), self.whole.borrow().clone()];
+        let writes: u32 = ways.iter().flatten().map(|access| access.writes_under_way()).sum();
         writes > 0 || !left.is_empty() || self.is_draining()
     }
 
@@ -257,6 +270,27 @@ impl Drive {
         }
     }
 
+    /// Why a drive cannot be used that has that where labels lie.
+    fn problem_with(&self, label: &LabelSeen) -> Option<Error> {
+        match label {
+            LabelSeen::Bad(why) => {
+                Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
+            }
+            LabelSeen::Foreign(drive) => Some(Error::new(
+                ErrorKind::WrongState,
+                format!("drive {} {}", self.name, describe_foreign(drive)),
+            )),
+            LabelSeen::Headless(headless) => Some(Error::new(
+                ErrorKind::WrongState,
+                format!(
+                    "drive {} belongs to the array {}, and its metadata are lost ({}); register the other drives of that array",
+                    self.name, headless.array, headless.why
+                ),
+            )),
+            LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Log(_) => None,
+        }
+    }
+
     /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
     pub(crate) async fn look(&self, env: &env::Env) {
         if !self.is_quiesced(env).await {
@@ -280,30 +314,19 @@ impl Drive {
             && let Some(earlier) = self.look_at_earlier_end(env, &access, at_end).await.transpose()
         {
             read = earlier.map(|(earlier, label)| {
-                self.use_as(&earlier, Some(&access));
-                access = earlier;
+                if let Some(earlier) = earlier {
+                    self.use_by(Some(&earlier), Some(&access));
+                    access = earlier;
+                }
                 label
             });
         }
         match read {
             Ok(label) => {
-                self.set_problem(match &label {
-                    LabelSeen::Bad(why) => {
-                        Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
-                    }
-                    LabelSeen::Foreign(drive) => Some(Error::new(
-                        ErrorKind::WrongState,
-                        format!("drive {} {}", self.name, describe_foreign(drive)),
-                    )),
-                    LabelSeen::Headless(headless) => Some(Error::new(
-                        ErrorKind::WrongState,
-                        format!(
-                            "drive {} belongs to the array {}, and its metadata are lost ({}); register the other drives of that array",
-                            self.name, headless.array, headless.why
-                        ),
-                    )),
-                    LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Log(_) => None,
-                });
+                self.set_problem(self.problem_with(&label));
+                if !self.is_ambiguous(&label) {
+                    self.set_earlier_size(access.info().size);
+                }
                 self.structure.replace(Written::of(&label));
                 let has_structure = !matches!(label, LabelSeen::Blank | LabelSeen::Bad(_));
                 // What is in the journals of a log device may look like anything.

@@ -9,8 +9,9 @@
 //! - What moves lies behind its earlier place altogether. That stays as it is until all of it is durable at the end, and was read there.
 //! - Maps, journals and the witness are there before the structure that names them, and the anchor, without which nothing is found, comes last. Killed or cut off
 //!   before it: the drive is found as large as it was. Afterwards: at its end. What is left at the earlier end then means nothing: it is the label of the same drive.
-//! - What a drive that became larger has at its end may be anything that lay there before it was a part of the drive, also an earlier label of SoftROC's.
-//!   The earlier end, at which it was used last, tells what the drive is.
+//! - Of two labels of one drive the newer one counts: where a move failed, the drive goes on with the earlier one, and whoever uses it makes it newer.
+//! - What a drive that became larger has at its end may be anything that lay there before it was a part of the drive. Another drive's label there, beside a sound one at the
+//!   earlier end, is nothing that can be decided here: neither is used until an operator says so.
 //! - A drive whose tail lies in front of its data, as an import leaves it, is not moved: its place is the same, but what names it would be written over.
 
 use super::access::{Access, LabelSeen};
@@ -28,7 +29,7 @@ use units::{ByteCount, ByteRange};
 const AT_A_TIME: ByteCount = ByteCount(1 << 20);
 
 /// A drive as large as it was, and what was found there.
-type Earlier = (Access, LabelSeen);
+type Earlier = (Option<Access>, LabelSeen);
 
 impl Drive {
     /// How large it really is, if it is used as large as it was before it became larger.
@@ -39,14 +40,24 @@ impl Drive {
     /// How large it was when it was used last.
     pub(crate) fn set_earlier_size(&self, size: ByteCount) {
         self.was.set(Some(size));
+        self.is_told.set(false);
     }
 
-    /// How large it is used, or was, while it is not open.
+    /// An operator says how large it was; until it has been looked at, that counts more than what lies at its end. What was known before.
+    pub(crate) fn tell_size(&self, was: Option<ByteCount>) -> Option<ByteCount> {
+        self.is_told.set(was.is_some());
+        let before = self.was.get();
+        self.was.set(was.or(before));
+        before
+    }
+
+    /// How large it was when it was looked at last, and it was clear what it is.
     pub(super) fn size_to_remember(&self) -> Option<ByteCount> {
-        self.access().map(|access| access.info().size).or(self.was.get())
+        self.was.get()
     }
 
-    /// What is found at the end that it had, if that counts more than what is found at its end.
+    /// What is found at the end that it had, if that counts more than what is found at its end: the drive as large as it was, and its label. Without a drive: what is to be
+    /// said of one that has two labels.
     ///
     /// # Errors
     /// When it cannot be read there: nobody can tell then what the drive is.
@@ -63,16 +74,45 @@ impl Drive {
         })?;
         let found = earlier.read_label().await?;
         let counts = match (&found, at_end) {
-            // What moved, and was killed before this was remembered.
-            (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => {
-                found.content.drive() != at_end.content.drive()
+            (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => match self.is_told.get() {
+                // A move that was cut off, or that failed: then the drive went on with the earlier one.
+                _ if found.content.drive() == at_end.content.drive() => {
+                    generation(found) > generation(at_end)
+                }
+                true => true,
+                false => return Ok(Some((None, self.two_labels(was)))),
+            },
+            (LabelSeen::Headless(found), LabelSeen::Sound(at_end)) => {
+                at_end.content.label().is_none_or(|label| label.array != found.array)
             }
-            (LabelSeen::Sound(_), _) => true,
+            (LabelSeen::Sound(_) | LabelSeen::Headless(_), _) => true,
+            (_, LabelSeen::Sound(_)) => false,
+            (LabelSeen::Blank, LabelSeen::Blank) => earlier.read_undo(false).await.is_some(),
             (LabelSeen::Blank | LabelSeen::Log(_), _) => false,
-            (_, at_end) => matches!(at_end, LabelSeen::Blank),
+            (LabelSeen::Bad(_) | LabelSeen::Foreign(_), _) => true,
         };
-        Ok(counts.then_some((earlier, found)))
+        Ok(counts.then_some((Some(earlier), found)))
     }
+
+    /// That nobody can tell which of two labels counts.
+    fn two_labels(&self, was: ByteCount) -> LabelSeen {
+        LabelSeen::Bad(format!(
+            "it has one label at its end, and another one where it ended with {} bytes when it was used here last; run 'softroc drive rescan {} --was {0}' to have it as it was then",
+            was.0, self.name
+        ))
+    }
+
+    /// Whether it is not clear how large it is used.
+    pub(super) fn is_ambiguous(&self, label: &LabelSeen) -> bool {
+        let is_larger =
+            self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size > was);
+        is_larger && matches!(label, LabelSeen::Bad(_))
+    }
+}
+
+/// Which of two labels of a drive is newer.
+fn generation(carried: &Carried) -> u64 {
+    carried.content.label().map_or(0, |label| label.generation)
 }
 
 impl Inventory {
@@ -108,6 +148,10 @@ impl Inventory {
             return Err(wrong(
                 "its import is not finished; start its array first with 'softroc volume start'",
             ));
+        }
+        // What was written to its end in vain may land yet.
+        if drive.holds_writes_back() {
+            return Err(drive.not_quiesced());
         }
         let size = earlier.info().size;
         let (Some(from), Some(to)) = (earlier.tail(), Tail::of(whole.info().size)) else {
@@ -154,33 +198,47 @@ impl Inventory {
             told.map_err(|error| error.to_string())
         })?;
         let before = drive.structure.replace(Written::Nothing);
-        drive.use_as(whole, None);
+        drive.use_by(Some(whole), None);
         let failed = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next();
         let is_there = match failed {
             Some(error) => Err(said(error)),
-            None => self.is_at_end(drive, carried).await,
+            None => self.is_at_end(drive, (whole, carried)).await,
         };
         if let Err(why) = is_there {
-            drive.use_as(earlier, Some(whole));
+            // The earlier label is the newer one as soon as anything is done with it; until then both say the same.
+            if let Err(error) = whole.erase_marks().await {
+                tracing::warn!(
+                    "what was written to the end of drive {} could not be erased: {error}",
+                    drive.name
+                );
+            }
+            drive.set_earlier_size(earlier.info().size);
+            drive.use_by(Some(earlier), Some(whole));
             drive.set_structure(before);
             drive.set_label(LabelSeen::Sound(Rc::new(carried.clone())));
             drive.set_problem(None);
             return Err(why);
         }
-        drive.set_earlier_size(whole.info().size);
         drive.wants_room.set(false);
         if let Err(error) = earlier.erase_marks().await {
             // Nobody looks for it there any more.
             tracing::warn!("the earlier label of drive {} could not be erased: {error}", drive.name);
+            drive.note_left(earlier);
         }
         Ok(())
     }
 
     /// Whether what was moved is found at the end of the drive. A sentence, if not.
-    async fn is_at_end(&self, drive: &Rc<Drive>, carried: &Carried) -> std::result::Result<(), String> {
+    async fn is_at_end(
+        &self,
+        drive: &Rc<Drive>,
+        (whole, carried): (&Access, &Carried),
+    ) -> std::result::Result<(), String> {
+        drive.set_label(LabelSeen::Blank);
         drive.look(&self.env).await;
+        let is_whole = drive.access().is_some_and(|access| access.info().size == whole.info().size);
         match drive.label() {
-            LabelSeen::Sound(found) if found.content == carried.content => Ok(()),
+            LabelSeen::Sound(found) if is_whole && found.content == carried.content => Ok(()),
             _ => Err(drive
                 .problem()
                 .map_or("its label is not at its end".to_owned(), |problem| problem.message)),

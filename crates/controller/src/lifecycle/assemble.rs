@@ -403,9 +403,7 @@ fn place_drives(array: &Array, next: &mut Label, places: &mut [SlotContent]) -> 
             _ => {}
         }
         if let Some(drive) = &place.drive {
-            let (size, block) = drive.extent();
-            next.member[slot].name.clone_from(&drive.name);
-            (next.member[slot].size_bytes, next.member[slot].block_bytes) = (size.0, block.bytes().0);
+            drive.describe(&mut next.member[slot]);
         }
     }
     (gone, readmitted)

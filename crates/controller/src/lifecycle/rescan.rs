@@ -77,7 +77,7 @@ impl Lifecycle {
             return Err(drive.not_quiesced());
         }
         drive.close();
-        was.into_iter().for_each(|was| drive.set_earlier_size(was));
+        let before = drive.tell_size(was);
         drive.look(&self.env).await;
         if drive.access().is_none() {
             let gone =
@@ -85,6 +85,10 @@ impl Lifecycle {
             return Err(drive.problem().unwrap_or_else(gone));
         }
         if let (Some(was), LabelSeen::Blank) = (was, drive.label()) {
+            // What was known before may be right.
+            drive.close();
+            before.into_iter().for_each(|before| drive.set_earlier_size(before));
+            drive.look(&self.env).await;
             let sentence = format!(
                 "nothing of SoftROC's is found where drive {} ended with {} bytes; run 'softroc drive rescan {0} --was SIZE' with the size that it had",
                 drive.name, was.0

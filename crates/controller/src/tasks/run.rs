@@ -71,8 +71,8 @@ impl Tasks {
                 }
                 Next::Reshape(array, volume) => {
                     failed = self.reshape(task, &array, &volume).await.why();
-                    // In the place of one that is paused another one would be begun, and go on.
-                    if let Some(why) = failed.clone().filter(|_| task.wish() != Wish::Pause) {
+                    // In the place of one that is paused another one would be begun, and go on; and one that is to stop stops.
+                    if let Some(why) = failed.clone().filter(|_| task.wish() == Wish::Run) {
                         return self.give_up(task, why);
                     }
                 }

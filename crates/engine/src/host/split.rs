@@ -121,8 +121,12 @@ impl Whole {
     fn most_stripes(&self, volume: &Volume) -> u64 {
         match self {
             Whole::Write(data, _) if !data.is_zero() && !volume.is_hidden() && volume.writes_together() => {
-                let geometry = volume.geometry();
-                (LONGEST.0 / (geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe()))).max(1)
+                let (geometry, strip) = (volume.geometry(), volume.geometry().strip().bytes().0);
+                // Others compute beside it.
+                let parity = strip * u64::from(geometry.parity_strips());
+                let by_memory =
+                    (volume.shard().scratch_total().0 / 2).checked_div(parity).unwrap_or(u64::MAX);
+                (LONGEST.0 / (strip * u64::from(geometry.rows_per_stripe()))).min(by_memory).max(1)
             }
             _ => 1,
         }

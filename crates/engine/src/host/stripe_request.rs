@@ -6,7 +6,7 @@
 //! | write that the cache answers | nothing; its destage holds what another write would |
 //! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it; exclusively while a drive is being filled to take another one's place, as each of two that overlap goes to both |
 //! | any other write, trim | the columns, exclusively, and its region's mark |
-//! | write of several whole stripes | all of them, if all are to be had at once, and their region's mark; otherwise one after the other |
+//! | write of several whole stripes | all of them, if all are to be had at once, and their region's mark; otherwise each what it holds by itself |
 
 use crate::cache::{Cache, lock_to_write, put, put_part, put_stripes, write_stripe};
 use crate::host::split::take_slice;
@@ -87,10 +87,16 @@ async fn write_stripes(
     if let Some(written) = put_stripes(volume, &stripes, &data, durability).await {
         return written;
     }
+    // One of them is held, or has to go by a record: they are under way beside one another, as if they had come by themselves.
+    let each = stripes.into_iter().map(|stripe| {
+        let (volume, own) = (volume.clone(), take_slice(&mut data, whole.len));
+        let env = volume.shard.env().clone();
+        env.spawn("write a stripe", async move { write(&volume, stripe, whole, own, durability, of).await })
+    });
+    let each = each.collect::<Vec<_>>();
     let mut result = Ok(());
-    for stripe in stripes {
-        let own = take_slice(&mut data, whole.len);
-        result = write(volume, stripe, whole, own, durability, of).await.and(result);
+    for one in each {
+        result = one.await.and(result);
     }
     result
 }
