@@ -152,8 +152,6 @@ impl Scene {
                     format!("the volume has come to {} over {} drives", next.level(), next.drives().0)
                 });
             }
-            // One that cannot serve may be on its way, by the label of a drive that was lost before the others had it.
-            _ if is_by(&self.layout()) && !volume.state.serves() => {}
             _ if is_by(&self.layout()) => {
                 if way.may_move.replace(false) {
                     self.array.shrink(self.layout().drives());
