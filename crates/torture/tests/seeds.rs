@@ -33,11 +33,11 @@ fn missing(summary: &Summary) -> Vec<String> {
 #[test]
 fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let options = Options { levels: Level::ALL.to_vec(), ..Options::default() };
-    let summary = run_all(0..300, &options, Times::Twice, THREADS, |_, _| true);
+    let summary = run_all(0..360, &options, Times::Twice, THREADS, |_, _| true);
     assert_fine(&summary);
     let tally = &summary.tally;
-    assert_eq!(summary.seeds, 300);
-    assert!(tally.ops >= 300 * 2000, "{tally:?}");
+    assert_eq!(summary.seeds, 360);
+    assert!(tally.ops >= 360 * 2000, "{tally:?}");
     assert!(tally.inquests > 900 && tally.removals > 4000 && tally.checks > 800, "{tally:?}");
     let missing = missing(&summary);
     // What happens depends on when it happens: a change of the product may move a rare thing out of these seeds.
@@ -51,8 +51,7 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     assert!(beside.recoveries >= beside.volumes && beside.checks >= beside.volumes, "{beside:?}");
     // What happens to the drives of a neighbour alone.
     for deed in [Deed::Dies, Deed::Vanishes, Deed::WriteErrors, Deed::TimesOut, Deed::OperatorSetsWriteHole] {
-        // As above: rare things move out of these seeds with a change of the product.
-        assert!(beside.of(deed) >= 4, "{} happened {} times to neighbours", deed.name(), beside.of(deed));
+        assert!(beside.of(deed) >= 5, "{} happened {} times to neighbours", deed.name(), beside.of(deed));
     }
 }
 
