@@ -15,13 +15,16 @@ use crate::run::{Run, envs};
 use crate::scene::Scene;
 use crate::setup::Place;
 use crate::tally::Deed;
-use controller::{Command, CreateVolume, VolumeInfo};
+use controller::{Command, CreateVolume, Reply, VolumeInfo};
 use engine::Volume;
 use env::{Buf, Durability, Env};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{Rng, SimDrive};
+
+/// What the volume may be called in the end.
+const RENAMED: &str = "other";
 
 /// The name of the volume that is made last.
 const NEXT: &str = "next";
@@ -84,7 +87,7 @@ async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: 
     host.env.sleep(faults::delay(&mut rng)).await;
     delete(&host, &shown, &mut rng).await?;
     drives.iter().for_each(|drive| drive.stall_next(0, Duration::ZERO));
-    let volume = make_next(&host, names).await?;
+    let Some(volume) = make_next(&host, names).await? else { return host.shut_down().await };
     for (number, range) in pieces(&volume) {
         let data = Buf::copy_of(&content(number, range.len)).freeze();
         if let Err(error) = volume.write(range, data, Durability::Cached).await {
@@ -187,7 +190,7 @@ fn begin_write(scene: &Scene, volume: &Rc<Volume>, number: u8, rng: &mut Rng) {
 async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
     if rng.chance(1, 3) {
         let renamed = host
-            .ask(Command::VolumeSet { volume: host.scene.setup.name().to_owned(), name: "other".to_owned() })
+            .ask(Command::VolumeSet { volume: host.scene.setup.name().to_owned(), name: RENAMED.to_owned() })
             .await;
         host.scene.tell_of("operator", || match renamed {
             Ok(_) => "it is called another name".to_owned(),
@@ -199,19 +202,44 @@ async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
     Ok(())
 }
 
-/// As soon as its drives are free, another volume is made of them. It covers all that the one before did.
-async fn make_next(host: &Host, drives: Vec<String>) -> Result<Rc<Volume>> {
-    let setup = &host.scene.setup;
-    let create = CreateVolume {
+/// A volume of these drives.
+fn next_of(host: &Host, drives: Vec<String>) -> CreateVolume {
+    CreateVolume {
         name: NEXT.to_owned(),
         level: if drives.len() > 1 { "raid0" } else { "jbod" }.to_owned(),
         drives,
-        strip_bytes: Some(setup.strip.bytes().0),
+        strip_bytes: Some(host.scene.setup.strip.bytes().0),
         destroy_data: true,
         ..CreateVolume::default()
-    };
+    }
+}
+
+/// Drives that another volume has taken in the place of one that it lacks: they are not free any more.
+async fn taken(host: &Host, drives: &[String]) -> Vec<String> {
+    let mut taken = Vec::new();
+    let is_other = |name: &String| name != host.scene.setup.name() && name != RENAMED;
+    for drive in drives {
+        let shown = host.ask(Command::DriveShow { drive: drive.clone() }).await;
+        if matches!(shown, Ok(Reply::Drive { drive, .. }) if drive.volumes.iter().any(is_other)) {
+            taken.push(drive.clone());
+        }
+    }
+    taken
+}
+
+/// As soon as its drives are free, another volume is made of them. It covers all that the one before had there. `None`: the neighbour has taken them all.
+async fn make_next(host: &Host, mut drives: Vec<String>) -> Result<Option<Rc<Volume>>> {
     let end = host.env.now() + PATIENCE;
     loop {
+        let gone = taken(host, &drives).await;
+        if !gone.is_empty() {
+            host.scene.tell_of("operator", || format!("a neighbour has taken {}", gone.join(", ")));
+            drives.retain(|drive| !gone.contains(drive));
+        }
+        if drives.is_empty() {
+            return Ok(None);
+        }
+        let create = next_of(host, drives.clone());
         // Those that did not answer were failed for it; the operator knows that they work.
         for drive in create.drives.clone() {
             let cleared = host.ask(Command::DriveClearFailed { drive: drive.clone() }).await;
@@ -219,7 +247,7 @@ async fn make_next(host: &Host, drives: Vec<String>) -> Result<Rc<Volume>> {
                 host.scene.tell_of("operator", || format!("drive {drive} is trusted again"));
             }
         }
-        match host.ask(Command::VolumeCreate(create.clone())).await {
+        match host.ask(Command::VolumeCreate(create)).await {
             Ok(_) => break,
             Err(error) if host.env.now() < end => {
                 host.scene.tell_of("operator", || format!("another one is not made: {error}"));
@@ -232,7 +260,9 @@ async fn make_next(host: &Host, drives: Vec<String>) -> Result<Rc<Volume>> {
     }
     host.scene.tell_of("operator", || "another one is made of its drives".to_owned());
     let volume = host.shards[0].volume_named(NEXT);
-    volume.ok_or_else(|| Error::new(crate::ErrorKind::WrongState, "a volume that was created is not served"))
+    volume
+        .map(Some)
+        .ok_or_else(|| Error::new(crate::ErrorKind::WrongState, "a volume that was created is not served"))
 }
 
 /// The whole volume.

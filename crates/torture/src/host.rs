@@ -352,7 +352,7 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
         states.contains(&drive.state)
     };
     for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| is_of_slot(drive)) {
-        scene.note_drive(DriveIndex(slot as u16), &drive.name);
+        scene.note_drive(DriveIndex(slot as u16), drive);
     }
     note_cover(scene, &volume, changes)?;
     scene.on_log.answering.note(&volume, answered);

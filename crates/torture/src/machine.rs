@@ -110,6 +110,8 @@ pub struct Array {
     pub drives: RefCell<Vec<SimDrive>>,
     /// By slot, what the drive there was first called.
     pub names: RefCell<Vec<String>>,
+    /// By slot, the UUID by which the controller last named the drive there. Another drive that takes the slot has another one.
+    pub members: RefCell<BTreeMap<DriveIndex, String>>,
     /// What is wrong with drives.
     pub faults: RefCell<Faults>,
     /// Drives that the controller went without at the latest start.
@@ -129,6 +131,7 @@ impl Array {
         Array {
             drives: RefCell::default(),
             names: RefCell::new(setup.names()),
+            members: RefCell::default(),
             faults: RefCell::new(Faults::new(setup.drives.len())),
             out: Cell::new(DriveSet::EMPTY),
             shut_down: Cell::new(false),
@@ -143,6 +146,7 @@ impl Array {
         Array {
             drives: RefCell::default(),
             names: self.names.clone(),
+            members: self.members.clone(),
             faults: self.faults.clone(),
             out: self.out.clone(),
             shut_down: self.shut_down.clone(),
@@ -155,6 +159,7 @@ impl Array {
     /// Knows what is known of another one.
     pub fn adopt(&self, other: &Array) {
         self.names.borrow_mut().clone_from(&other.names.borrow());
+        self.members.borrow_mut().clone_from(&other.members.borrow());
         self.faults.borrow_mut().clone_from(&other.faults.borrow());
         self.out.set(other.out.get());
     }

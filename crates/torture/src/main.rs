@@ -152,6 +152,8 @@ enum MigrationsName {
     Drawn,
     /// In every run whose volume can be moved
     Always,
+    /// As well, each move as soon as the one before has ended: to more first, and to less in the end
+    AtOnce,
 }
 
 impl From<MigrationsName> for Migrations {
@@ -160,6 +162,7 @@ impl From<MigrationsName> for Migrations {
             MigrationsName::Never => Migrations::Never,
             MigrationsName::Drawn => Migrations::Drawn,
             MigrationsName::Always => Migrations::Always,
+            MigrationsName::AtOnce => Migrations::AtOnce,
         }
     }
 }
@@ -336,6 +339,7 @@ fn tell_coverage(summary: &Summary) {
     row("volume set --read-mode", &|tally| tally.read_modes);
     row("migrations begun", &|tally| tally.moves);
     row("migrations done", &|tally| tally.moved);
+    row("migrations done, last byte first", &|tally| tally.moved_down);
     row("requests", &|tally| tally.ops);
     row("starts", &|tally| tally.recoveries);
     row("checks", &|tally| tally.checks);
@@ -377,6 +381,7 @@ fn given(cli: &Cli, options: &Options) -> String {
         Migrations::Never => text += " --migrations never",
         Migrations::Drawn => {}
         Migrations::Always => text += " --migrations always",
+        Migrations::AtOnce => text += " --migrations at-once",
     }
     match options.log {
         Log::Never => text += " --log never",

@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::life::{Plan, RESYNC_LIMIT};
 use crate::operator::{self, AtWork};
 use crate::scene::Scene;
+use crate::setup::migrations;
 use controller::{Command, ReshapeVolume, VolumeInfo, WriteMode};
 use layout::Geometry;
 use std::cell::Cell;
@@ -37,6 +38,8 @@ pub struct Way {
     is_ordering: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
     changes: Cell<u64>,
+    /// Whether one was given in this life.
+    is_of_this_life: Cell<bool>,
 }
 
 impl Way {
@@ -54,9 +57,11 @@ impl Way {
     /// A process is about to start: nobody waits for an answer any more.
     pub fn begins(&self) {
         self.order(false);
+        self.is_of_this_life.set(false);
     }
 
     fn order(&self, is_ordering: bool) {
+        self.is_of_this_life.set(true);
         self.is_ordering.set(is_ordering);
         self.changes.set(self.changes.get() + 1);
     }
@@ -142,16 +147,22 @@ impl Scene {
         let next = self.setup.layout(way.done.get() + 1).filter(|_| self.may_move());
         match next {
             Some(next) if is_by(&next) => {
+                let is_down = migrations::is_down(&self.layout(), &next);
                 way.done.set(way.done.get() + 1);
                 way.may_move.set(false);
                 self.synced.set(false);
                 // Drives that were removed are nobody's.
                 self.array.shrink(next.drives());
-                self.count(|tally| tally.moved += 1);
+                self.count(|tally| {
+                    tally.moved += 1;
+                    tally.moved_down += u64::from(is_down);
+                });
                 self.tell(|| {
                     format!("the volume has come to {} over {} drives", next.level(), next.drives().0)
                 });
             }
+            // It lost drives while it began, and cannot be recorded any more: what labels say that were written until then goes on at the next start.
+            _ if is_by(&self.layout()) && !volume.state.serves() && way.is_of_this_life.get() => {}
             _ if is_by(&self.layout()) => {
                 if way.may_move.replace(false) {
                     self.array.shrink(self.layout().drives());
@@ -184,6 +195,7 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
         return beside;
     }
     let (host, is_stopping, is_done) = (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
+    let at_once = scene.setup.migrations().is_some_and(|all| all.at_once);
     beside.host.env.spawn("migration operator", async move {
         for _ in 0..TRIES {
             let delay = faults::delay(&mut rng) / 4;
@@ -191,7 +203,8 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
             while host.env.now() < until && !is_stopping.get() {
                 host.env.sleep(Duration::from_millis(1).min(delay)).await;
             }
-            if is_stopping.get() || host.scene.may_move() {
+            let has_come = !host.scene.may_move() || at_once && comes(&host, &is_stopping).await;
+            if is_stopping.get() || !has_come {
                 break;
             }
             host.scene.machine.story.incidents.borrow_mut().insert(number);
@@ -203,6 +216,18 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
         is_done.set(true);
     });
     beside
+}
+
+/// Waits until the volume has come to its layout. Whether it has: the life may end before.
+async fn comes(host: &Host, is_stopping: &Cell<bool>) -> bool {
+    while host.scene.may_move() && !is_stopping.get() {
+        if let Err(error) = host.show().await {
+            host.scene.untrue.replace(Some(error));
+            break;
+        }
+        host.env.sleep(Duration::from_millis(5)).await;
+    }
+    !host.scene.may_move()
 }
 
 /// An operator orders that the volume goes to its next layout.

@@ -78,6 +78,8 @@ pub enum Migrations {
     Drawn,
     /// In every run whose first volume can be moved.
     Always,
+    /// As well; and each move is ordered as soon as the one before has come to its end, also the last one, which leads to less.
+    AtOnce,
 }
 
 /// What whoever starts a run may ask for. A run is a function of it and of its seed.

@@ -314,12 +314,22 @@ impl Scene {
     }
 
     /// The controller says what the drive of a slot is called that it uses: another one may have taken it.
-    pub fn note_drive(&self, slot: DriveIndex, called: &str) {
-        let first_name = self.machine.drive_at(called);
+    pub fn note_drive(&self, slot: DriveIndex, shown: &controller::DriveInfo) {
+        let first_name = self.machine.drive_at(&shown.name);
         let known = self.machine.known.borrow();
         let Some((name, drive)) = known.iter().find(|(name, _)| *name == first_name) else { return };
         let before = self.array.names.borrow().get(slot.as_usize()).cloned();
-        let Some(before) = before.filter(|before| before != name) else { return };
+        let uuid = shown.uuid.clone().unwrap_or_default();
+        let mut members = self.array.members.borrow_mut();
+        let is_known = members.get(&slot) == Some(&uuid);
+        if before.as_ref() == Some(name) {
+            members.insert(slot, uuid);
+            return;
+        }
+        // One that is about to take the slot is shown before that is recorded.
+        let Some(before) = before.filter(|_| !is_known) else { return };
+        members.insert(slot, uuid);
+        drop(members);
         self.tell(|| format!("{name} is drive {} now, instead of {before}", slot.0));
         note_strays(self);
         self.array.names.borrow_mut()[slot.as_usize()].clone_from(name);
@@ -332,7 +342,10 @@ impl Scene {
             self.machine.taken_smaller.borrow_mut().insert(name.clone());
         }
         self.array.faults.borrow_mut().replaced(slot, drive.can_be_opened());
-        self.array.out.set(self.array.out.get().with(slot));
+        // One that was filled before it took the slot has all that it should.
+        if shown.state != controller::DriveState::Online {
+            self.array.out.set(self.array.out.get().with(slot));
+        }
         self.array.note_losses();
     }
 

@@ -2,7 +2,7 @@
 
 mod beside;
 mod log;
-mod migrations;
+pub(crate) mod migrations;
 mod reads;
 
 pub use log::LogSetup;

@@ -238,6 +238,8 @@ pub struct Tally {
     pub moves: u64,
     /// How often it came to another layout.
     pub moved: u64,
+    /// Of those, how often its last byte went first.
+    pub moved_down: u64,
     /// Requests to the volume.
     pub ops: u64,
     /// Of those, how many failed, as they might.
@@ -276,6 +278,7 @@ impl Tally {
         self.read_modes += other.read_modes;
         self.moves += other.moves;
         self.moved += other.moved;
+        self.moved_down += other.moved_down;
         self.ops += other.ops;
         self.errors += other.errors;
         self.recoveries += other.recoveries;

@@ -255,6 +255,16 @@ fn a_volume_that_goes_to_another_layout_loses_nothing() {
     assert_fine(&run_all(2167..2168, &options, Times::Once, 1, |_, _| true));
 }
 
+/// One move after the other, to more and in the end to less, with the last byte first where the new layout has less in the same part of each drive.
+#[test]
+fn volumes_that_are_moved_again_and_again_come_to_less_in_the_end() {
+    let options = Options { migrations: Migrations::AtOnce, write_back: true, ..Options::default() };
+    let summary = run_all(800_000..800_024, &options, Times::Once, THREADS, |_, _| true);
+    assert_fine(&summary);
+    let (moved, down) = (summary.tally.moved, summary.tally.moved_down);
+    assert!(moved >= 10 && down >= 3, "{moved} done, {down} of them with the last byte first");
+}
+
 /// A drive that had been replaced passed for its volume again (125065); what a move that had not begun left in a map ended the controller, or was
 /// shown (120620, 125382); the harness did not know what a move that is taken back does to hosts (125149), nor how much of a volume there is after
 /// one (125241).
@@ -270,6 +280,13 @@ fn volumes_with_a_cache_that_lost_something_once_do_not_any_more() {
     assert_fine(&run_all(310_260..310_261, &moving, Times::Once, 1, |_, _| true));
     // The last row of a layout with spans was written where nothing of it counted as in use.
     assert_fine(&run_all(320_029..320_030, &moving, Times::Once, 1, |_, _| true));
+    // A RAID 0 that lost a drive while its move began stayed offline when the drive was back; the order was refused, and a start went on with it.
+    assert_fine(&run_all(402_378..402_379, &moving, Times::Once, 1, |_, _| true));
+    // The harness did not know where the distributed spare has what a drive had that is back; nor that a drive that is shown in a slot, killed before that is
+    // recorded, does not have it; nor that one that was filled first is current when it has the slot; nor that a neighbour takes drives that are free.
+    for seed in [702_784, 703_241, 703_356, 703_488] {
+        assert_fine(&run_all(seed..seed + 1, &moving, Times::Once, 1, |_, _| true));
+    }
     for seed in [120620, 125065, 125149, 125241, 125382] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }

@@ -13,11 +13,24 @@ impl Scene {
         (stripe, index, at)
     }
 
+    /// Whether a strip may be on one of these drives. What a drive had that was ever out may be in the distributed spare, also when the drive is back.
+    fn is_strip_on(
+        &self,
+        layout: &Geometry,
+        (stripe, index): (StripeIndex, DataIndex),
+        drives: &DriveSet,
+    ) -> bool {
+        let home = layout.data_cell(stripe, index, CopyIndex(0)).drive;
+        let may_have_moved = self.array.faults.borrow().ever().contains(home);
+        let spare = layout.stripe_map(stripe).spare_cell().filter(|_| may_have_moved);
+        drives.contains(home) || spare.is_some_and(|spare| drives.contains(spare.drive))
+    }
+
     /// Whether a sector may be on one of these drives.
     pub(super) fn is_on(&self, sector: u64, drives: &DriveSet) -> bool {
         self.layouts().any(|layout| {
             let (stripe, index, _) = self.strip_of(&layout, sector);
-            drives.contains(layout.data_cell(stripe, index, CopyIndex(0)).drive)
+            self.is_strip_on(&layout, (stripe, index), drives)
         })
     }
 
@@ -27,7 +40,7 @@ impl Scene {
         for layout in self.layouts() {
             let (stripe, _, at) = self.strip_of(&layout, sector);
             for index in (0..layout.data_strips()).map(DataIndex) {
-                if drives.contains(layout.data_cell(stripe, index, CopyIndex(0)).drive) {
+                if self.is_strip_on(&layout, (stripe, index), drives) {
                     let offset = layout.volume_offset(stripe, index, at);
                     // A stripe of the next layout may reach beyond the volume's last byte.
                     if offset.0 < self.setup.geometry.capacity().0 {

@@ -133,3 +133,35 @@ fn what_the_cache_writes_once_a_drive_is_out_leaves_what_is_beside_it_uncertain(
         assert_eq!(scene.force(&out), u64::from(!is_flushed_before), "flushed before: {is_flushed_before}");
     }
 }
+
+/// Seed 702784, written back: a drive of RAID 5EE had failed, and was brought back; what it had was in the distributed spare still, on a drive that was lost
+/// with a power cut, which caught a whole stripe.
+#[test]
+fn what_is_in_the_distributed_spare_is_lost_with_the_drive_that_has_it() {
+    for was_out in [false, true] {
+        let options = Options {
+            levels: vec![Level::Raid5ee],
+            write_hole: Some(WriteHole::Journal),
+            neighbour: Neighbour::Never,
+            migrations: Migrations::Never,
+            ..Options::default()
+        };
+        let setup = Setup::draw(715, &options);
+        let sim = simulation(&setup, 0);
+        let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+        let home = drive_of(&scene, 0);
+        if was_out {
+            scene.array.faults.borrow_mut().suspect(home, 0);
+        }
+        let layout = scene.layout();
+        let sectors = layout.stripe_bytes().0 / scene.setup.sector().bytes().0;
+        let mut oracle = scene.oracle.borrow_mut();
+        let whole = oracle.write(Sector(0), sectors);
+        oracle.acknowledge(&whole, false);
+        drop(oracle);
+        scene.crash(Fate::PowerCut);
+        let spare = layout.stripe_map(units::StripeIndex(0)).spare_cell().expect("it has a spare").drive;
+        scene.lose(&DriveSet::EMPTY.with(spare));
+        assert_eq!(may_hold_garbage(&scene, 0), was_out);
+    }
+}

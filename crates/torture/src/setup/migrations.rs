@@ -25,6 +25,8 @@ const AT_A_TIME: ByteCount = ByteCount(4 << 20);
 pub struct MigrationsSetup {
     /// The layouts, one after the other.
     pub ways: Vec<WaySetup>,
+    /// Whether the next one is ordered in the life in which the volume has come to one: the last ones are met so, which lead to less.
+    pub at_once: bool,
 }
 
 /// One migration.
@@ -58,7 +60,8 @@ impl MigrationsSetup {
             let geometry = &way.geometry;
             format!("{} over {} drives, strip {}", geometry.level(), geometry.drives().0, geometry.strip())
         });
-        format!("it may go to {}", ways.collect::<Vec<_>>().join(", then to "))
+        let how = if self.at_once { ", as soon as it has come to the one before" } else { "" };
+        format!("it may go to {}{how}", ways.collect::<Vec<_>>().join(", then to "))
     }
 }
 
@@ -70,8 +73,9 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
     let is_there = match options.migrations {
         Migrations::Never => false,
         Migrations::Drawn => drawn,
-        Migrations::Always => true,
+        Migrations::Always | Migrations::AtOnce => true,
     };
+    let at_once = options.migrations == Migrations::AtOnce;
     if !is_there || options.lie != Lie::None {
         return None;
     }
@@ -95,15 +99,15 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
         let is_full = rng.chance(1, 2) || nth > 0;
         ways.push(WaySetup { geometry: way, added: way.drives().0 - before.drives().0, removed: 0, is_full });
     }
-    ways.extend(draw_less(first, at, has_mirrors));
-    (!ways.is_empty()).then_some(MigrationsSetup { ways })
+    ways.extend(draw_less(first, at, (has_mirrors, at_once)));
+    (!ways.is_empty()).then_some(MigrationsSetup { ways, at_once })
 }
 
-/// Has the volume come to less in the end, in half of the runs: to drives that it has, or fewer, where as much fits as it had at first. The draws
-/// are its own.
-fn draw_less(first: &Setup, at: Geometry, has_mirrors: bool) -> Option<WaySetup> {
+/// Has the volume come to less in the end, in half of the runs or in all: to drives that it has, or fewer, where as much fits as it had at first. The
+/// draws are its own.
+fn draw_less(first: &Setup, at: Geometry, (has_mirrors, always): (bool, bool)) -> Option<WaySetup> {
     let mut rng = Rng::new(first.seed, "migrations", "less");
-    if !rng.chance(1, 2) {
+    if !rng.chance(1, 2) && !always {
         return None;
     }
     let drives = at.drives().0;
@@ -123,7 +127,7 @@ fn way(from: &Geometry, to: &Geometry) -> Option<Reshape> {
 }
 
 /// Whether the volume's last byte goes first.
-fn is_down(from: &Geometry, to: &Geometry) -> bool {
+pub(crate) fn is_down(from: &Geometry, to: &Geometry) -> bool {
     way(from, to).is_some_and(|way| way.is_down())
 }
 
