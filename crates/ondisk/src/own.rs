@@ -120,7 +120,7 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
     let Some(group) = header.group.uuid(VENDOR).map(Uuid) else { return Found::Foreign(drive) };
     let own = drive.structure.own.guid.uuid(VENDOR).map(Uuid);
     // Other software that leaves the log out, or puts its own there, raises the sequence: then it is no loss of ours.
-    let tail = drive.structure.place();
+    let tail = drive.structure.place_on(glimpse.size());
     let headless = |why: &str| match headless(glimpse, tail, group, why) {
         Found::Headless(headless) if headless.is_older_than(&[header.sequence]) => None,
         found => Some(found),

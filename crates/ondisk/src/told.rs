@@ -135,7 +135,7 @@ impl Told {
     }
 
     fn with_witness(&self, size: ByteCount, mut steps: Vec<Step>) -> Vec<Step> {
-        if let Some(tail) = Tail::at(size, self.structure.place()) {
+        if let Some(tail) = Tail::at(size, self.structure.place_on(size)) {
             // Beside the anchor, before the last flush.
             let witness = Step::Write { at: tail.witness().start, bytes: self.witness.encode() };
             steps.insert(steps.len().saturating_sub(1), witness);

@@ -69,7 +69,7 @@ impl Drive {
             copy(HeaderKind::Primary, header.primary_lba),
             copy(HeaderKind::Secondary, header.secondary_lba),
         ];
-        let at = site::anchor(size, structure.coding.block, structure.place());
+        let at = site::anchor(size, structure.coding.block, structure.place_on(size));
         let anchor = Place { at, kind: HeaderKind::Anchor };
         Drive { size, anchor, structure, copies }
     }

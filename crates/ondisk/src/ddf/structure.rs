@@ -8,8 +8,9 @@ use super::logs::{BadBlockLog, VendorLog};
 use super::names::{DiskRef, Guid};
 use super::records::{Slot, SpareRecord, VolumePart};
 use super::volumes::VolumeRecord;
-use crate::tail::TailPlace;
+use crate::tail::{Tail, TailPlace};
 use crate::{Error, ErrorKind, Result};
+use units::ByteCount;
 
 /// The controller that wrote last.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -138,6 +139,11 @@ impl Structure {
     /// Where on its drive it lies, by its places.
     pub fn place(&self) -> TailPlace {
         self.header.tail_place(self.coding)
+    }
+
+    /// Where on a drive of that size it lies. One that ends where a tail in front does has no room for data behind it: its tail is at its end.
+    pub fn place_on(&self, size: ByteCount) -> TailPlace {
+        Some(self.place()).filter(|place| Tail::at(size, *place).is_some()).unwrap_or(TailPlace::End)
     }
 
     /// The structure of these sections, which have been checked; those that are needed are there.
