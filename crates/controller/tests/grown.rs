@@ -176,6 +176,12 @@ fn what_lay_at_the_end_before_a_drive_had_it_is_not_taken_for_its_label() {
         assert_eq!(shown.state, DriveState::Refused);
         let why = shown.reason.expect("it says why");
         assert!(why.contains(&format!("softroc drive rescan a --was {SMALL}")), "{why}");
+        // A wrong word is refused, and what was known before counts as before. It was forgotten once, and what lies at the end counted.
+        let wrong = Command::DriveRescan { drive: "a".into(), was_bytes: Some(SMALL + MIB) };
+        let why = bench.refused(ErrorKind::WrongState, wrong);
+        assert!(why.contains("nothing of SoftROC's is found"), "{why}");
+        let why = bench.drive("a").reason.expect("it says why");
+        assert!(why.contains(&format!("--was {SMALL}")), "{why}");
     }
     for drive in THREE {
         common::drive(bench.ask(Command::DriveRescan { drive: drive.into(), was_bytes: Some(SMALL) }));
@@ -296,4 +302,25 @@ fn a_controller_that_does_not_know_a_drive_is_told_how_large_it_was() {
     bench.settle("data");
     expect_content(&mut bench, bytes);
     assert!(reshape(&mut bench, order()).to.capacity_bytes > 4 * bytes);
+}
+
+/// A write that a drive has not returned may land on what is moved, or where that goes: nothing moves before.
+#[test]
+fn a_drive_that_has_writes_under_way_is_not_moved() {
+    let (mut bench, bytes) = small("raid5", 1);
+    set_length(&bench, &THREE, LARGE);
+    let drive = bench.sim.drive("b").expect("it is there");
+    drive.hold();
+    let written = bench.begin_write("data", STRIP, byte(1), STRIP);
+    // A drive that does not answer is done without.
+    bench.sim.finish(&written).expect("no stall").expect("written without the drive");
+    assert_eq!(bench.drive("b").state, DriveState::Failed);
+    let why = bench.refused(ErrorKind::Unavailable, rescan("b"));
+    assert!(why.contains("outstanding writes"), "{why}");
+    drive.release();
+    bench.wait(5);
+    let Ok(Reply::Drive { .. }) = bench.ask(rescan("b")) else { panic!("it is quiet") };
+    bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it comes back");
+    bench.settle("data");
+    expect_content(&mut bench, bytes);
 }

@@ -35,6 +35,7 @@ mod reshape_less;
 mod reshape_levels;
 mod reshape_longer;
 mod reshape_speed;
+mod reshape_stops;
 mod reshape_stuck;
 mod returning;
 mod sectors;

@@ -511,11 +511,9 @@ impl Arrays {
                 format!("'{}' has begun to move; let it come to its end", volume.name()),
             ));
         }
-        if volume.is_left_closed() {
-            // A record has failed, and some drive may have it: what hosts write from now on would be written over by a start that finds it.
-            let none = self.record_moved(array, volume, Moved::default()).await;
-            none.map_err(failed)?;
-        }
+        // A record may have failed that some drive has: what hosts write from now on would be written over by a start that finds it. And where this cannot be
+        // recorded, the rest cannot either: then nothing is changed.
+        self.record_moved(array, volume, Moved::default()).await.map_err(failed)?;
         // Whoever writes from now on writes by the old layout alone, whether that is recorded by then or not.
         self.serve_as_before(array, volume).await?;
         // Killed before the label says so: a start gives them places again.

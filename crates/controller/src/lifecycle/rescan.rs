@@ -84,7 +84,10 @@ impl Lifecycle {
                 || Error::new(ErrorKind::Unavailable, format!("drive {} cannot be opened", drive.name));
             return Err(drive.problem().unwrap_or_else(gone));
         }
-        if let (Some(was), LabelSeen::Blank) = (was, drive.label()) {
+        let found_at = drive.access().map(|access| access.info().size);
+        if let Some(was) =
+            was.filter(|was| found_at != Some(*was) || matches!(drive.label(), LabelSeen::Blank))
+        {
             // What was known before may be right.
             drive.close();
             before.into_iter().for_each(|before| drive.set_earlier_size(before));
