@@ -29,6 +29,7 @@ mod presets;
 mod read_mode;
 mod reshape;
 mod reshape_along;
+mod reshape_along_refused;
 mod reshape_begins;
 mod reshape_beside;
 mod reshape_ends;

@@ -4,23 +4,23 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, byte, reshape};
 use controller::{
-    Command, CreateVolume, DriveState, ErrorKind, Reply, ReshapeVolume, SetPolicy, TaskInfo, TaskKind,
-    TaskState, VolumeState, WriteMode,
+    Command, CreateVolume, DriveState, ErrorKind, Reply, ReshapeVolume, TaskInfo, TaskKind, TaskState,
+    VolumeState,
 };
 
 const ALL: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// Volumes on the first drives, the one that is named first, and what is ordered.
 #[derive(Clone, Copy, Debug)]
-struct Scene {
-    drives: usize,
-    volumes: &'static [(&'static str, &'static str)],
-    to: Option<&'static str>,
-    add: &'static [&'static str],
-    remove: &'static [&'static str],
+pub struct Scene {
+    pub drives: usize,
+    pub volumes: &'static [(&'static str, &'static str)],
+    pub to: Option<&'static str>,
+    pub add: &'static [&'static str],
+    pub remove: &'static [&'static str],
 }
 
-const ADDS: Scene = Scene {
+pub const ADDS: Scene = Scene {
     drives: 3,
     volumes: &[("data", "raid5"), ("more", "raid0"), ("last", "raid5")],
     to: None,
@@ -28,7 +28,7 @@ const ADDS: Scene = Scene {
     remove: &[],
 };
 
-const REMOVES: Scene = Scene {
+pub const REMOVES: Scene = Scene {
     drives: 4,
     volumes: &[("data", "raid5"), ("more", "raid5"), ("last", "raid0")],
     to: None,
@@ -53,7 +53,7 @@ const SCENES: [Scene; 6] = [
 ];
 
 impl Scene {
-    fn order(self) -> ReshapeVolume {
+    pub fn order(self) -> ReshapeVolume {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         ReshapeVolume {
             volume: "data".into(),
@@ -68,7 +68,7 @@ impl Scene {
         self.drives + self.add.len() - self.remove.len()
     }
 
-    fn names(self) -> impl Iterator<Item = &'static str> {
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
         self.volumes.iter().map(|(name, _)| *name)
     }
 }
@@ -78,20 +78,20 @@ fn holds(place: usize, strip: u64) -> u8 {
     byte(strip + 40 * place as u64)
 }
 
-fn beside(size: u64) -> impl FnOnce(&mut CreateVolume) {
+pub fn beside(size: u64) -> impl FnOnce(&mut CreateVolume) {
     move |create| {
         (create.array, create.drives) = (Some("data".into()), Vec::new());
         create.size_bytes = Some(size);
     }
 }
 
-fn delete(bench: &mut Bench, volume: &str) {
+pub fn delete(bench: &mut Bench, volume: &str) {
     let delete = Command::VolumeDelete { volume: volume.into(), disconnect_hosts: false };
     bench.ask(delete).expect("deleted");
 }
 
 /// Volumes of that size, each with a gap behind it, whose strips tell where they belong.
-fn prepared(scene: Scene, shards: usize, size: u64) -> Bench {
+pub fn prepared(scene: Scene, shards: usize, size: u64) -> Bench {
     let mut bench = Bench::in_order(9, shards, 0);
     bench.add_drives(&ALL, 32 * MIB + 4 * size * scene.volumes.len() as u64);
     bench.boot(&ALL);
@@ -117,7 +117,7 @@ fn prepared(scene: Scene, shards: usize, size: u64) -> Bench {
     bench
 }
 
-fn expect_content(bench: &mut Bench, scene: Scene, size: u64) {
+pub fn expect_content(bench: &mut Bench, scene: Scene, size: u64) {
     for (place, name) in scene.names().enumerate() {
         for strip in 0..size / STRIP {
             bench.expect(name, strip * STRIP, holds(place, strip), STRIP);
@@ -137,7 +137,7 @@ fn is_there(bench: &mut Bench, scene: Scene) -> bool {
 }
 
 /// Lets time pass until no volume is on its way any more, nor is to be.
-fn arrive(bench: &mut Bench, scene: Scene) {
+pub fn arrive(bench: &mut Bench, scene: Scene) {
     for _ in 0..200 {
         if is_there(bench, scene) {
             scene.names().for_each(|name| bench.settle(name));
@@ -360,118 +360,6 @@ fn an_order_that_is_stopped_at_any_moment_is_taken_back_or_goes_on_as_a_whole() 
     assert!((3..20).contains(&stopped), "{stopped} of 20 were stopped");
 }
 
-#[test]
-fn a_dry_run_tells_of_all_volumes_that_move_along() {
-    let size = 6 * MIB;
-    let mut bench = prepared(ADDS, 1, size);
-    let before: Vec<_> = ADDS.names().map(|name| bench.show(name)).collect();
-    let order = ReshapeVolume { dry_run: true, ..ADDS.order() };
-    let Ok(Reply::Reshape { reshape, notes }) = bench.ask(Command::VolumeReshape(order)) else {
-        panic!("it is told")
-    };
-    assert!(reshape.to.capacity_bytes > size && reshape.estimated_s.is_some_and(|seconds| seconds > 0));
-    for (other, name) in reshape.along.iter().zip(["more", "last"]) {
-        assert_eq!((other.volume.as_str(), other.from.capacity_bytes), (name, size));
-        assert_eq!((other.to.capacity_bytes, other.to.drives, other.from.drives), (size, 4, 3));
-        assert!(other.estimated_s.is_some_and(|seconds| seconds > 0));
-    }
-    let [note] = notes.as_slice() else { panic!("{notes:?}") };
-    assert!(note.contains("'more', 'last'") && note.contains("softroc volume expand more"), "{note}");
-    assert_eq!(ADDS.names().map(|name| bench.show(name)).collect::<Vec<_>>(), before);
-    // And that room is there afterwards.
-    crate::reshape::reshape(&mut bench, ADDS.order());
-    arrive(&mut bench, ADDS);
-    let more = || ReshapeVolume { volume: "more".into(), ..ReshapeVolume::default() };
-    let grown = crate::reshape::reshape(&mut bench, more());
-    assert!(grown.to.capacity_bytes > size * 5 / 4 && grown.along.is_empty(), "{grown:?}");
-    arrive(&mut bench, ADDS);
-    expect_content(&mut bench, ADDS, size);
-}
-
-/// What one volume cannot is refused of all, with the volume and the nearest way.
-#[test]
-fn an_order_that_a_volume_cannot_follow_is_refused_with_the_nearest_way() {
-    let size = 3 * MIB;
-    let cases: [(Scene, &[&str]); 5] = [
-        (
-            Scene { drives: 2, volumes: &[("data", "raid0"), ("more", "raid1")], add: &["c"], ..ADDS },
-            &["'more'", "softroc volume migrate more --level raid5 --add c'"],
-        ),
-        (
-            Scene { drives: 2, volumes: &[("data", "raid0"), ("more", "raid1")], add: &["c", "d"], ..ADDS },
-            &["'more'", "softroc volume migrate more --level raid10 --add c d'"],
-        ),
-        (
-            Scene { drives: 4, volumes: &[("data", "raid5"), ("more", "raid10")], add: &["e"], ..ADDS },
-            &["'more'", "softroc volume migrate more --level raid6 --add e'"],
-        ),
-        (
-            Scene { drives: 3, volumes: &[("data", "raid5"), ("more", "raid1e")], add: &["d"], ..ADDS },
-            &["'more'", "softroc volume delete more'"],
-        ),
-        (
-            Scene { drives: 4, volumes: &[("data", "raid5"), ("more", "raid6")], remove: &["d"], ..REMOVES },
-            &["'more'", "softroc volume migrate more --level raid5 --remove d"],
-        ),
-    ];
-    for (scene, expected) in cases {
-        let mut bench = prepared(scene, 1, size);
-        let before: Vec<_> = scene.names().map(|name| bench.show(name)).collect();
-        for dry_run in [true, false] {
-            let order = ReshapeVolume { dry_run, ..scene.order() };
-            let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(order));
-            assert!(expected.iter().all(|part| why.contains(part)), "{scene:?}: {why}");
-        }
-        assert_eq!(scene.names().map(|name| bench.show(name)).collect::<Vec<_>>(), before);
-        assert_eq!(bench.drive("f").state, DriveState::Unused);
-    }
-}
-
-/// A volume whose bytes do not fit in its part of fewer drives, with another one right behind it.
-#[test]
-fn a_volume_that_has_no_room_on_fewer_drives_is_named_with_what_there_is() {
-    let (scene, size) = (REMOVES, 3 * MIB);
-    let mut bench = prepared(scene, 1, size);
-    for name in ["gap", "wall"] {
-        bench.create_with(name, "raid0", &[], beside(2 * size)).expect("there is room");
-    }
-    delete(&mut bench, "gap");
-    let (more, wall) = (bench.show("more"), bench.show("wall"));
-    assert_eq!(more.data_start_bytes + more.member_bytes, wall.data_start_bytes);
-    let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(scene.order()));
-    let room = size / 3 * 2;
-    let command = format!("run 'softroc volume migrate more --remove d --size {room} --destroy-data'");
-    assert!(why.contains("'more'") && why.contains(&command), "{why}");
-    let leads =
-        ReshapeVolume { volume: "more".into(), size_bytes: Some(room), destroy_data: true, ..scene.order() };
-    let told = reshape(&mut bench, leads);
-    let along: Vec<&str> = told.along.iter().map(|other| other.volume.as_str()).collect();
-    assert_eq!((told.to.capacity_bytes, along.as_slice()), (room, &["data", "last", "wall"][..]));
-}
-
-/// A volume that answers writes from its cache is named, whichever it is.
-#[test]
-fn a_volume_that_answers_writes_from_its_cache_does_not_move_along() {
-    let (scene, size) = (ADDS, 3 * MIB);
-    let mut bench = prepared(scene, 1, size);
-    bench.cache_size = units::ByteCount(4 * MIB);
-    bench.restart(&[]);
-    scene.names().for_each(|name| bench.settle(name));
-    let set = |write_mode| {
-        let set = SetPolicy { volume: "last".into(), write_mode: Some(write_mode), ..SetPolicy::default() };
-        Command::VolumePolicy(set)
-    };
-    bench.ask(set(WriteMode::WriteBack)).expect("it is set");
-    let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(scene.order()));
-    assert!(why.contains("softroc volume set last --write-mode write-through"), "{why}");
-    bench.ask(set(WriteMode::WriteThrough)).expect("it is set");
-    bench.settle("last");
-    reshape(&mut bench, scene.order());
-    bench.refused(ErrorKind::WrongState, set(WriteMode::WriteBack));
-    arrive(&mut bench, scene);
-    expect_content(&mut bench, scene, size);
-}
-
 /// Any of the volumes can go while they move: the others come to their drives all the same.
 #[test]
 fn a_volume_that_is_deleted_on_the_way_keeps_none_of_the_others() {
@@ -560,6 +448,38 @@ fn a_drive_that_is_lost_on_the_way_is_done_without_by_all_and_a_spare_follows() 
                 assert_eq!(is, (None, VolumeState::Optimal, scene.in_the_end()), "{name}: {what}");
             }
             expect_content(&mut bench, scene, size);
+        }
+    }
+}
+
+/// A volume that has lost a drive that it cannot do without does not keep those behind it, and the array is at rest when it is gone.
+#[test]
+fn a_volume_that_cannot_be_served_is_passed_over() {
+    let (scene, size) = (ADDS, 3 * MIB);
+    let mut bench = between(scene, size);
+    bench.sim.drive("b").unwrap().vanish();
+    bench.wait(5);
+    let _ = bench.try_write("data", 0, holds(0, 0), STRIP).expect("no stall");
+    resume(&mut bench, scene);
+    for _ in 0..100 {
+        if bench.show("last").reshape.is_none() {
+            break;
+        }
+        bench.wait(1);
+    }
+    let (more, last) = (bench.show("more"), bench.show("last"));
+    assert_eq!((more.state, more.reshape.is_some()), (VolumeState::Offline, true));
+    assert_eq!((last.state, last.reshape, last.drives.len()), (VolumeState::Degraded, None, 4));
+    delete(&mut bench, "more");
+    bench.wait(2);
+    let added = bench.create_with("new", "raid0", &[], beside(STRIP)).map(|_| ());
+    assert!(
+        added.is_err_and(|why| !why.message.contains("on its way")),
+        "a drive is missing, and nothing else"
+    );
+    for (place, name) in [(0, "data"), (2, "last")] {
+        for strip in 0..size / STRIP {
+            bench.expect(name, strip * STRIP, holds(place, strip), STRIP);
         }
     }
 }
