@@ -252,6 +252,45 @@ fn an_order_that_is_interrupted_anywhere_is_carried_out_or_was_never_begun() {
     }
 }
 
+/// Killed, or without power, at any event of the second volume's beginning: the first one keeps the drives that it has come to.
+#[test]
+fn a_beginning_after_another_volumes_end_that_is_interrupted_takes_nothing_of_that_back() {
+    for (scene, how) in [(ADDS, End::Killed), (ADDS, End::PowerCut), (REMOVES, End::Killed)] {
+        let (scene, size) = (Scene { volumes: &scene.volumes[..2], ..scene }, 12 * STRIP);
+        let number = std::cell::Cell::new(0);
+        let play = |bench: &mut Bench| {
+            bench.try_ask(Command::TaskResume { task: number.get() }).ok()?.unwrap();
+            for _ in 0..400 {
+                let until = bench.sim.now() + std::time::Duration::from_millis(1);
+                bench.sim.run_until(until).ok()?;
+                let shown = bench.try_ask(Command::VolumeShow { volume: "more".into() }).ok()?;
+                let Ok(Reply::Volume { volume, .. }) = shown else { return None };
+                if volume.reshape.is_none_or(|way| !way.waits) {
+                    return Some(());
+                }
+            }
+            None
+        };
+        let prepare = || {
+            let mut bench = between(scene, size);
+            number.set(task_of(&mut bench, "more").task);
+            bench
+        };
+        at_every_event(2, how, prepare, play, |bench, _, event| {
+            bench.boot(&ALL);
+            expect_content(bench, scene, size);
+            let task = task_of(bench, "more");
+            if task.state == TaskState::Paused {
+                bench.ask(Command::TaskResume { task: task.task }).unwrap();
+            }
+            arrive(bench, scene);
+            let counts: Vec<usize> = scene.names().map(|name| bench.show(name).drives.len()).collect();
+            assert_eq!(counts, [scene.in_the_end(); 2], "event {event}");
+            expect_content(bench, scene, size);
+        });
+    }
+}
+
 /// The first volume has come, and the second one stands still before it begins.
 fn between(scene: Scene, size: u64) -> Bench {
     let mut bench = prepared(scene, 2, size);
@@ -371,6 +410,8 @@ fn a_volume_that_is_deleted_on_the_way_keeps_none_of_the_others() {
                 reshape(&mut bench, scene.order());
             }
             delete(&mut bench, gone);
+            // Whoever looks after the array finds nothing on its way, and volumes that are to be.
+            bench.wait(if has_moved { 2 } else { 0 });
             let left = || scene.names().filter(|name| *name != gone);
             if has_moved {
                 for name in left().filter(|name| *name != "data") {
