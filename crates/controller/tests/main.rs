@@ -28,6 +28,8 @@ mod numbers;
 mod presets;
 mod read_mode;
 mod reshape;
+mod reshape_along;
+mod reshape_along_refused;
 mod reshape_begins;
 mod reshape_beside;
 mod reshape_ends;

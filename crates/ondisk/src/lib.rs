@@ -83,7 +83,7 @@ pub use modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
 pub use own::{Carried, Found, Headless, find, restore};
 pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
-pub use reshape::{PartLabel, ReshapeLabel};
+pub use reshape::{FollowsLabel, PartLabel, ReshapeLabel};
 pub use runs::Runs;
 pub use spare::{Bay, SpareLabel, SpareScope, StandIn};
 pub use tail::{BLOCK, TAIL, Tail, TailPlace};

@@ -3,6 +3,9 @@
 //! Such a volume is three of the array's: the one that hosts see, by the old layout, which says how far it is ([`ReshapeLabel`]), and
 //! two that are parts of it ([`PartLabel`]): by the new layout, on the same bytes of each drive, and where windows are saved, in
 //! the room of the journals. Each has regions, stale drives and a journal of its own, as any volume has.
+//!
+//! Of several volumes on one array one is on its way at a time. The others, which come to as many drives after it, are
+//! served by the layout that they have until it is their turn ([`FollowsLabel`]).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::label::Label;
@@ -28,6 +31,16 @@ pub struct ReshapeLabel {
     /// Whether the volume's last byte goes first. Programs that know nothing of that refuse the label.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub down: bool,
+}
+
+/// What is ahead of a volume that comes to other drives when others of its array have. Programs that know nothing of it refuse the label.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FollowsLabel {
+    /// The volume by the new layout, when it is on its way.
+    pub to: Uuid,
+    /// On how many of the array's members it is to lie, the first ones.
+    pub members: u16,
 }
 
 /// What a volume is a part of that hosts do not see.
@@ -81,6 +94,9 @@ impl Label {
                     return wrong("is a part of a volume that has none");
                 }
             }
+            if volume.follows.is_some() && !self.can_follow(volume) {
+                return wrong("is to come to drives that it cannot lie on");
+            }
             let Some(reshape) = &volume.reshape else { continue };
             let part = |uuid: Uuid, saves: bool| {
                 let part = self
@@ -99,6 +115,17 @@ impl Label {
             }
         }
         Ok(())
+    }
+
+    /// Whether a volume can come to what it follows others to.
+    fn can_follow(&self, volume: &VolumeLabel) -> bool {
+        let Some(follows) = &volume.follows else { return false };
+        let is_named = match &volume.reshape {
+            Some(reshape) => reshape.to == follows.to,
+            None => self.volume_of(follows.to).is_none(),
+        };
+        let are_there = (1..=self.member.len()).contains(&usize::from(follows.members));
+        is_named && are_there && !volume.is_part()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::intent::MAX_REGIONS;
 use crate::modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
-use crate::reshape::{PartLabel, ReshapeLabel, members_of};
+use crate::reshape::{FollowsLabel, PartLabel, ReshapeLabel, members_of};
 use crate::runs::Runs;
 use crate::tail::{BLOCK, Tail};
 use crate::uuid::Uuid;
@@ -260,6 +260,9 @@ pub struct VolumeLabel {
     /// Its way to another layout, if it is on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reshape: Option<ReshapeLabel>,
+    /// What it comes to when other volumes of its array have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<FollowsLabel>,
     /// The volume on its way that it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartLabel>,

@@ -2,9 +2,9 @@
 
 use ondisk::ddf::Extras;
 use ondisk::{
-    Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, PartLabel, Phase, Policy,
-    Punctured, Relocated, Replacement, ReshapeLabel, Runs, SpareLabel, SpareScope, StandIn, Tail, TailPlace,
-    Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of, text_of,
+    Bay, Cause, Content, ErrorKind, FollowsLabel, Init, JournalLabel, Label, Member, MemberState, PartLabel,
+    Phase, Policy, Punctured, Relocated, Replacement, ReshapeLabel, Runs, SpareLabel, SpareScope, StandIn,
+    Tail, TailPlace, Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of, text_of,
 };
 use proptest::prelude::*;
 use units::{ByteCount, SectorSize};
@@ -56,6 +56,7 @@ fn volume() -> VolumeLabel {
         punctured: Vec::new(),
         members: None,
         reshape: None,
+        follows: None,
         part: None,
     }
 }
@@ -499,6 +500,58 @@ fn a_volume_on_its_way_that_cannot_be_is_refused() {
         make(&mut label);
         assert!(label.check().is_err(), "{what}");
     }
+}
+
+/// The volume beside it comes to four drives when the first one has; now it lies on three of them.
+fn beside_one_that_follows() -> Label {
+    let mut label = on_its_way();
+    let follows = FollowsLabel { to: uuid(30), members: 4 };
+    label.volume.push(VolumeLabel {
+        uuid: uuid(31),
+        name: "more".into(),
+        data_start_bytes: 16 << 20,
+        first_region: 40,
+        regions: 1,
+        journal: None,
+        members: Some(3),
+        follows: Some(follows),
+        ..volume()
+    });
+    label
+}
+
+#[test]
+fn a_volume_that_follows_others_comes_back_as_it_was_written() {
+    let label = beside_one_that_follows();
+    assert_eq!(label.check(), Ok(()));
+    let text = text_of(&label).expect("it fits");
+    let again = ondisk::read(&extras(&text), label.drive).expect("it can be read");
+    assert_eq!(again.label(), Some(&label));
+    let text = String::from_utf8(text).expect("it is text");
+    let unknown = text.replace("[array.volume.follows]\n", "[array.volume.follows]\nsoon = true\n");
+    assert_ne!(unknown, text);
+    assert!(
+        ondisk::read(&extras(unknown.as_bytes()), label.drive).is_err(),
+        "what is not understood is not guessed"
+    );
+    let wrong: [Wrong; 5] = [
+        ("to no drives", |label| last(label).members = 0),
+        ("to more drives", |label| last(label).members = 5),
+        ("as a volume that is there", |label| last(label).to = uuid(21)),
+        ("a part", |label| label.volume[1].follows = Some(FollowsLabel { to: uuid(32), members: 4 })),
+        ("to another part than it has", |label| {
+            label.volume[0].follows = Some(FollowsLabel { to: uuid(32), members: 4 });
+        }),
+    ];
+    for (what, make) in wrong {
+        let mut label = beside_one_that_follows();
+        make(&mut label);
+        assert!(label.check().is_err(), "{what}");
+    }
+}
+
+fn last(label: &mut Label) -> &mut FollowsLabel {
+    label.volume.last_mut().and_then(|of| of.follows.as_mut()).expect("it follows")
 }
 
 fn reshape(label: &mut Label) -> &mut ReshapeLabel {

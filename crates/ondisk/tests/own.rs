@@ -57,6 +57,7 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         punctured: Vec::new(),
         members: None,
         reshape: None,
+        follows: None,
         part: None,
     }
 }

@@ -50,6 +50,7 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         punctured: Vec::new(),
         members: None,
         reshape: None,
+        follows: None,
         part: None,
     }
 }

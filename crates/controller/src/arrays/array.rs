@@ -352,7 +352,9 @@ impl Array {
         let label = self.label.borrow();
         let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
         let misses = |stale: &Runs| !volume.own_regions(&self.left(stale)).is_empty();
-        slots(online.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
+        // What is marked while a drive is out counts as missed by it, also where the volume does not lie on it.
+        let on_it = online.filter(|(slot, _)| volume.is_on(*slot));
+        slots(on_it.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
     }
 
     /// Of regions in which a drive is stale: those in which it has to be made current. Where nobody ever wrote there is

@@ -17,6 +17,7 @@ use crate::arrays::reshape::forget_regions;
 use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use engine::{Change, RegionIndex, RegionSet, ReshapeOrder, ShardMessage, VolumeId};
+use ondisk::{Label, Uuid};
 use std::rc::Rc;
 use units::{ByteCount, DriveSet};
 
@@ -36,6 +37,23 @@ fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> 
     let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
     let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
     moved..end
+}
+
+/// Has a label name a volume on its way once: the part by the new layout is the volume.
+pub(crate) fn name_once(next: &mut Label, volume: Uuid) {
+    let Some(of) = next.volume_of(volume).cloned() else { return };
+    let Some(reshape) = &of.reshape else { return };
+    let gone = [volume, reshape.save];
+    let mut forgotten = RegionSet::EMPTY;
+    for left in next.volume.iter().filter(|left| gone.contains(&left.uuid)) {
+        forgotten.insert_all(&RegionSet::from_runs([[left.first_region, left.end_region()]]));
+    }
+    next.volume.retain(|left| !gone.contains(&left.uuid));
+    forget_regions(next, &forgotten);
+    if let Some(label) = next.volume_mut(reshape.to) {
+        (label.uuid, label.name, label.part) = (volume, of.name, None);
+        label.created_unix_s = of.created_unix_s;
+    }
 }
 
 impl Arrays {
@@ -155,14 +173,8 @@ impl Arrays {
             return Err(cannot());
         }
         let mut next = array.label();
-        let gone = [volume.uuid(), save.uuid()];
-        let mut forgotten = volume.all_regions();
-        forgotten.insert_all(&save.all_regions());
-        next.volume.retain(|of| !gone.contains(&of.uuid));
-        forget_regions(&mut next, &forgotten);
-        if let Some(label) = next.volume_mut(to.uuid()) {
-            (label.uuid, label.name, label.part) = (volume.uuid(), volume.name(), None);
-            label.created_unix_s = volume.label().created_unix_s;
+        name_once(&mut next, volume.uuid());
+        if let Some(label) = next.volume_mut(volume.uuid()) {
             // Until the rest is resynced, what is written there beside a drive that goes out is in no record.
             let journal = label.journal.iter_mut().filter(|_| !rest.is_empty());
             journal.for_each(|journal| journal.tells_all = false);

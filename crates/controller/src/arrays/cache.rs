@@ -235,7 +235,7 @@ impl Arrays {
         }
         let wished = match label.write_mode {
             WriteMode::WriteThrough => Ok(None),
-            _ if !array.together_with(volume).is_empty() => Err(super::reshape::MOVES.to_owned()),
+            _ if array.is_to_move(volume) => Err(super::reshape::MOVES.to_owned()),
             mode => self.give_place(array, volume).await.map(|place| Some((mode, place))),
         };
         let (place, found) = match &*self.memory.borrow() {

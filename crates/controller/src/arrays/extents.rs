@@ -1,11 +1,18 @@
 //! Where a volume lies on the drives of its array: a run of bytes, the same on all of them, and a run of regions.
 
-use ondisk::{Label, VolumeLabel, intent::MAX_REGIONS};
+use ondisk::{Label, Tail, TailPlace, VolumeLabel, intent::MAX_REGIONS};
 use std::ops::Range;
 use units::{ByteCount, StripSize};
 
 /// Volumes begin at multiples of this, or of their strip where that is more.
 const ALIGNMENT: ByteCount = ByteCount::MIB;
+
+/// Where data may end on every one of drives of these sizes, whose tails are at that place.
+pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>, tail: TailPlace) -> ByteCount {
+    let end = |size| Tail::at(size, tail).map_or(ByteCount::ZERO, |tail| ByteCount(tail.data().end().0));
+    let rooms = sizes.map(end);
+    rooms.min().unwrap_or(ByteCount::ZERO)
+}
 
 /// What lies between those that are taken, up to `end`, ascending.
 pub(crate) fn gaps(mut taken: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {

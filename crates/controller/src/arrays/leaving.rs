@@ -13,10 +13,11 @@ use crate::interface::{Error, ErrorKind, Result};
 use ondisk::{Label, Member};
 use std::rc::Rc;
 
-/// On how many of an array's members, the first ones, its volumes lie: on all while one is on its way.
+/// On how many of an array's members, the first ones, its volumes lie: on all while one is on its way, or is to be.
 fn wanted(label: &Label) -> usize {
     let all = label.member.len();
-    let is_moving = label.volume.iter().any(|of| of.reshape.is_some() || of.is_part());
+    let is_moving =
+        label.volume.iter().any(|of| of.reshape.is_some() || of.is_part() || of.follows.is_some());
     let most = label.volume.iter().map(|of| of.members.map_or(all, usize::from)).max();
     most.filter(|_| !is_moving).unwrap_or(all)
 }

@@ -14,7 +14,7 @@
 //! others should look at it counts ([`Attention`]).
 
 pub(crate) mod array;
-mod arriving;
+pub(crate) mod arriving;
 pub(crate) mod bitmap_clearer;
 pub(crate) mod cache;
 mod data_log;
@@ -24,6 +24,7 @@ pub(crate) mod drive_cache;
 pub(crate) mod extents;
 pub(crate) mod failures;
 mod find;
+pub(crate) mod following;
 mod hosts;
 pub(crate) mod journal;
 mod leaving;
@@ -44,6 +45,7 @@ mod shifted;
 mod spare_labels;
 pub(crate) mod starting;
 pub(crate) mod volume;
+pub(crate) mod way;
 mod write_hole;
 
 pub(crate) use spare_labels::volume_names;

@@ -206,6 +206,7 @@ mod tests {
             punctured: Vec::new(),
             members: None,
             reshape: None,
+            follows: None,
             part: None,
         }
     }

@@ -78,7 +78,7 @@ impl Arrays {
     async fn follow_power(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         let _starting = array.starting_turn().await;
         let mode = volume.label().write_mode;
-        let has_none = mode == WriteMode::WriteThrough || !array.together_with(volume).is_empty();
+        let has_none = mode == WriteMode::WriteThrough || array.is_to_move(volume);
         if has_none || !volume.is_served() || volume.restores.get() {
             return;
         }

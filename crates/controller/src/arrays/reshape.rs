@@ -11,9 +11,9 @@
 //! On the way, what has moved is in the label of every member before hosts get at it ([`engine::Mover`] has the order). Killed
 //! anywhere: a start goes on from there.
 //!
-//! How a volume comes to its layout in the end: `arriving`.
+//! How a volume comes to its layout in the end: `arriving`. What the array's other volumes do: `following`.
 //!
-//! While nothing has moved, all of it can be taken back: a label without the parts and without the new drives.
+//! While nothing has moved, all of it can be taken back: a label without the parts and without the new drives, in which no other volume follows.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, SlotContent, runs, set_of};
@@ -58,24 +58,6 @@ impl Array {
             self.trust(regions.clone());
             self.drop_regions(regions);
         }
-    }
-
-    /// The volume of it that is on its way to another layout.
-    pub(crate) fn on_its_way(&self) -> Option<Rc<Volume>> {
-        self.volumes().into_iter().find(|volume| volume.is_on_its_way())
-    }
-
-    /// Looks that no volume of it is on its way to another layout.
-    ///
-    /// # Errors
-    /// Which one is.
-    pub(crate) fn check_stands(&self) -> Result<()> {
-        let Some(volume) = self.on_its_way() else { return Ok(()) };
-        let sentence = format!(
-            "'{}' is on its way to another layout: this can be done when it is there; run 'softroc task list' for its progress",
-            volume.name()
-        );
-        Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
     /// The volume that a label speaks of, if there is one: a volume that has come to another layout is what was its part until then.
@@ -123,7 +105,7 @@ impl Array {
     }
 
     /// The parts of a volume on its way, by the new layout and where windows are saved.
-    pub(super) fn parts_of(&self, volume: &Volume) -> Option<(Rc<Volume>, Rc<Volume>)> {
+    pub(crate) fn parts_of(&self, volume: &Volume) -> Option<(Rc<Volume>, Rc<Volume>)> {
         let reshape = volume.label().reshape.filter(|reshape| reshape.begun)?;
         Some((self.volume(reshape.to)?, self.volume(reshape.save)?))
     }
@@ -132,7 +114,8 @@ impl Array {
     pub(crate) fn reshape_of(&self, volume: &Volume) -> Option<(Reshape, Moved)> {
         let (label, (to, save)) = (volume.label(), self.parts_of(volume)?);
         let room = (ByteCount(to.label().capacity_bytes), save.geometry.member_size());
-        let (reshape, at) = (reshape_between(volume, &to.geometry, room).ok()?, label.reshape?);
+        let from = (&volume.geometry, ByteCount(label.capacity_bytes));
+        let (reshape, at) = (reshape_between(from, &to.geometry, room).ok()?, label.reshape?);
         let moved = Moved { bytes: ByteCount(at.moved_bytes), saved: ByteCount(at.saved_bytes) };
         (reshape.is_down() == at.down).then_some((reshape, moved))
     }
@@ -181,6 +164,9 @@ impl Array {
     /// Whether redundancy may not agree in any volume that stands and falls with one.
     pub(crate) fn is_unsynced_on_its_way(&self, volume: &Volume) -> bool {
         let together = self.together_with(volume);
+        if together.is_empty() {
+            return self.is_unsynced(volume);
+        }
         let is_saved =
             together.iter().any(|volume| volume.label().reshape.is_some_and(|at| at.saved_bytes > 0));
         // Where nothing is saved it does not matter what lies there.
@@ -189,23 +175,25 @@ impl Array {
     }
 }
 
-/// The way from a volume's layout to another one, of which hosts can use so much in the end, with so much room on each drive to save what is written over.
+/// The way from a volume's layout, with so many bytes in it, to another one, of which hosts can use so much in the end, with so much room on each drive to save what is written over.
 ///
 /// # Errors
 /// A sentence, when it cannot be gone.
 pub(crate) fn reshape_between(
-    volume: &Volume,
+    (from, has): (&layout::Geometry, ByteCount),
     to: &layout::Geometry,
     (capacity, save): (ByteCount, ByteCount),
 ) -> std::result::Result<Reshape, String> {
-    let (from, to) = (engine::served(&volume.geometry), engine::served(to));
+    let (from, to) = (engine::served(from), engine::served(to));
     let most = at_a_time(from.member_size(), MOST);
-    Reshape::new(from, to, ByteCount(volume.label().capacity_bytes).min(capacity), save, most)
+    Reshape::new(from, to, has.min(capacity), save, most)
 }
 
-/// How many members a label has without those that were to come by a beginning that was cut off.
+/// How many members a label has without those that were to come by a beginning that was cut off. A volume that follows others begins on members that
+/// are there.
 pub(crate) fn own_members(label: &Label) -> usize {
-    let begins = |of: &&VolumeLabel| of.reshape.as_ref().is_some_and(|at| !at.begun);
+    let is_cut_off = |of: &VolumeLabel| of.reshape.as_ref().is_some_and(|at| !at.begun);
+    let begins = |of: &&VolumeLabel| is_cut_off(of) && of.follows.is_none();
     let members = label.volume.iter().find(begins).and_then(|of| of.members);
     members.map_or(label.member.len(), usize::from)
 }
@@ -216,7 +204,8 @@ fn regions_of_parts(label: &Label, volume: Uuid) -> Vec<std::ops::Range<u32>> {
     parts.map(|of| of.first_region..of.end_region()).collect()
 }
 
-/// A label without a volume's parts, and without the drives that it was to get.
+/// A label without a volume's parts. Of one that follows others that is all; with any other all of the order is taken back: the drives that it was to
+/// get, and what its array's other volumes were to do.
 fn taken_back(next: &mut Label, volume: Uuid) {
     let mut gone = RegionSet::EMPTY;
     next.volume.retain(|of| {
@@ -226,11 +215,15 @@ fn taken_back(next: &mut Label, volume: Uuid) {
         }
         !is_part
     });
-    let Some(label) = next.volume_mut(volume) else { return };
-    let members = label.members.take();
-    label.reshape = None;
-    next.member.truncate(members.map_or(next.member.len(), usize::from));
     forget_regions(next, &gone);
+    let Some(label) = next.volume_mut(volume) else { return };
+    label.reshape = None;
+    if label.follows.is_some() {
+        return;
+    }
+    let members = label.members.map_or(next.member.len(), usize::from);
+    next.volume.iter_mut().for_each(|of| (of.members, of.follows) = (None, None));
+    next.member.truncate(members);
     // It may have come from one of the drives that are members no more.
     if next.slot().is_none() {
         next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
@@ -294,6 +287,9 @@ impl Arrays {
         next: Label,
         drives: &[Rc<Drive>],
     ) -> Result<()> {
+        // Those that are out by now are done without.
+        let mut slots = array.in_use();
+        slots.extend(array.label().member.len()..next.member.len());
         for drive in drives {
             let unwritable =
                 |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
@@ -310,15 +306,13 @@ impl Arrays {
         for part in next.volume.iter().filter(|of| of.is_part()) {
             array.add_regions(part.first_region..part.end_region(), next.regions(), false);
         }
-        let slots: Vec<usize> = (0..next.member.len()).collect();
         let cannot =
             || failed(format!("'{}' stays as it is: that cannot be recorded on its drives", volume.name()));
         if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
             let name = &next.member[slot].name;
             return Err(failed(format!("drive {name} could not be written ({error})")));
         }
-        let members = next.member.len();
-        if !self.commit(array, next, Vec::new()).await || array.in_use().len() < members {
+        if !self.commit(array, next, Vec::new()).await || array.in_use().len() < slots.len() {
             return Err(cannot());
         }
         drives.iter().for_each(|drive| drive.set_zeroed(false));

@@ -299,6 +299,12 @@ impl Volume {
         self.label.borrow().reshape.as_ref().is_some_and(|reshape| reshape.begun)
     }
 
+    /// Whether it comes to other drives when others of its array have, and has not begun.
+    pub(crate) fn follows(&self) -> bool {
+        let label = self.label.borrow();
+        label.follows.is_some() && label.reshape.is_none()
+    }
+
     /// Whether it goes on, as to redundancy, without these of its members.
     pub(super) fn survives(&self, out: &DriveSet) -> bool {
         self.geometry.survives_set(&self.own_drives(&self.label.borrow().does_without(out)))
@@ -502,6 +508,7 @@ mod tests {
             punctured: Vec::new(),
             members: None,
             reshape: None,
+            follows: None,
             part: None,
         };
         Volume::new(label, geometry, 0)

@@ -2,7 +2,7 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::drive_cache::drive_caches;
-use crate::arrays::extents;
+use crate::arrays::extents::{self, free_end};
 use crate::arrays::reads::InForce;
 use crate::arrays::reshape::own_members;
 use crate::arrays::sectors;
@@ -13,7 +13,7 @@ use crate::interface::{
 };
 use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
-use crate::lifecycle::{free_end, refuse_failed};
+use crate::lifecycle::refuse_failed;
 use layout::Level;
 use ondisk::{CacheMode, TailPlace, WriteMode};
 use std::collections::BTreeSet;

@@ -252,7 +252,7 @@ impl Commands {
         }
         let (array, volume, info, mut notes) = self.lifecycle.reshape_volume(order).await?;
         if !order.dry_run {
-            self.tasks.ensure_reshape(&array, &volume, "an operator asked for it");
+            self.tasks.ensure_reshapes(&array, "an operator asked for it");
             notes.extend(self.note_of_disk(&volume));
         }
         Ok(Reply::Reshape { reshape: Box::new(info), notes })

@@ -208,7 +208,7 @@ impl Foreign {
         let first_region = extents::free_regions(Some(label), regions)
             .ok_or_else(|| format!("it would have {regions} regions, and an array has not so many"))?;
         let beside = label;
-        let label = self.lifecycle.label_of(name, &geometry, first_region..first_region + regions);
+        let label = self.arrays.label_of(name, &geometry, first_region..first_region + regions);
         let label = VolumeLabel {
             data_start_bytes: laid.start.0,
             sector_bytes: sector.bytes().0,

@@ -76,4 +76,10 @@ pub struct ReshapeInfo {
     /// Drives that it does not lie on in the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removes: Vec<String>,
+    /// Whether it has not begun: other volumes of its array go first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
+    /// The ways of the array's other volumes, which move along after it, one after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub along: Vec<ReshapeInfo>,
 }

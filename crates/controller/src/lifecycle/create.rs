@@ -35,14 +35,10 @@ use crate::lifecycle::candidates::Candidate;
 use crate::lifecycle::shape::{Shape, Wanted};
 use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
-use layout::Geometry;
-use ondisk::{
-    CacheMode, DriveCache, Init, IntentMap, Label, Member, Phase, Policy, ReadMode, Role, Runs, SectorFormat,
-    TailPlace, VolumeLabel, WriteHole, WriteMode,
-};
+use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel};
 use std::ops::Range;
 use std::rc::Rc;
-use units::{DriveSet, SectorSize};
+use units::DriveSet;
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -247,47 +243,9 @@ impl Lifecycle {
             cache_mode: create.cache_mode.unwrap_or_default(),
             drive_cache: create.drive_cache.unwrap_or_default(),
             sector_format: create.sector_format.unwrap_or_default(),
-            ..self.label_of(create.name.clone(), geometry, first_region..first_region + regions)
+            ..self.arrays.label_of(create.name.clone(), geometry, first_region..first_region + regions)
         };
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
-    }
-
-    /// The label of a new volume that fills its geometry from the drives' first byte on, whatever the drives hold.
-    pub(crate) fn label_of(&self, name: String, geometry: &Geometry, regions: Range<u32>) -> VolumeLabel {
-        VolumeLabel {
-            uuid: self.arrays.new_uuid(),
-            name,
-            level: geometry.level(),
-            parity: geometry.parity_arrangement(),
-            mirrors: geometry.mirror_arrangement(),
-            spans: geometry.spans(),
-            copies: geometry.copies(),
-            strip_bytes: geometry.strip().bytes().0,
-            data_start_bytes: 0,
-            member_bytes: geometry.member_size().0,
-            first_region: regions.start,
-            regions: regions.end - regions.start,
-            sector_bytes: SectorSize::B512.bytes().0,
-            capacity_bytes: geometry.capacity().0,
-            write_hole: WriteHole::Resync,
-            init: Init::Background,
-            created_unix_s: self.env.unix_time(),
-            lost: Vec::new(),
-            unwritten: Runs::default(),
-            journal: None,
-            relocated: None,
-            write_mode: WriteMode::default(),
-            read_mode: ReadMode::default(),
-            cache_mode: CacheMode::default(),
-            drive_cache: DriveCache::default(),
-            sector_format: SectorFormat::default(),
-            kept: None,
-            data_log: None,
-            punctured: Vec::new(),
-            members: None,
-            reshape: None,
-            part: None,
-        }
     }
 
     /// Lays a volume beside the others of an array.

@@ -86,7 +86,7 @@ pub(super) fn capacity(
         () if capacity > room && room < has || capacity < has && order.size_bytes.is_none() => {
             Err(invalid(format!(
                 "{begins}; add drives with --add, or make what is on it so small (a file system first), and give up what is behind that: run '{}'",
-                command(order, room)
+                command(order, Some(room))
             )))
         }
         () if !is_size || capacity > room || capacity < has && stays => Err(invalid(format!(
@@ -95,20 +95,20 @@ pub(super) fn capacity(
         ))),
         () if capacity < has && !order.destroy_data => Err(invalid(format!(
             "what '{name}' has behind {capacity} would be lost; make what is on it so small (a file system first), and then run '{}'",
-            command(order, capacity)
+            command(order, Some(capacity))
         ))),
         () => Ok(capacity),
     }
 }
 
-/// The command line of an order that gives up what is behind a size.
-fn command(order: &ReshapeVolume, size: ByteCount) -> String {
+/// The command line of an order; with a size, of one that gives up what is behind it.
+pub(super) fn command(order: &ReshapeVolume, size: Option<ByteCount>) -> String {
     let mut words = vec![format!("softroc volume migrate {}", order.volume)];
     words.extend(order.level.iter().map(|level| format!("--level {level}")));
     words.extend(order.strip_bytes.map(|strip| format!("--strip {strip}")));
     let drives = [("--add", &order.add), ("--remove", &order.remove)];
     let drives = drives.into_iter().filter(|(_, drives)| !drives.is_empty());
     words.extend(drives.map(|(option, drives)| format!("{option} {}", drives.join(" "))));
-    words.push(format!("--size {} --destroy-data", size.0));
+    words.extend(size.map(|size| format!("--size {} --destroy-data", size.0)));
     words.join(" ")
 }

@@ -11,6 +11,7 @@
 //! **Who may call it**: `foreign` and `reconcile`, which make and change arrays by it, and `commands`. One change is
 //! carried out at a time.
 
+mod along;
 mod assemble;
 mod candidates;
 mod change;
@@ -31,7 +32,6 @@ mod unfinished_imports;
 pub(crate) use failed::refuse_failed;
 pub(crate) use grow::info_on_its_way;
 pub use preview::{DriveOperations, Preview, preview};
-pub(crate) use shape::free_end;
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;

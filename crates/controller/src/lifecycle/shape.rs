@@ -1,10 +1,10 @@
 //! What a new volume is like: from what was asked for, and what the drives have.
 
-use crate::arrays::extents;
+use crate::arrays::extents::{self, free_end};
 use crate::interface::{CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement};
-use ondisk::{Label, Tail, TailPlace};
+use ondisk::{Label, TailPlace};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, DriveCount, SectorSize, StripSize, both_capacities};
@@ -115,13 +115,6 @@ impl Shape {
         let (geometry, start_bytes, capacity) = place(wanted, strip, sector, &gaps, " free in one piece")?;
         Ok(Shape { geometry, start_bytes, capacity, sector, notes: Vec::new() })
     }
-}
-
-/// Where data may end on every one of drives of these sizes, whose tails are at that place.
-pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>, tail: TailPlace) -> ByteCount {
-    let end = |size| Tail::at(size, tail).map_or(ByteCount::ZERO, |tail| ByteCount(tail.data().end().0));
-    let rooms = sizes.map(end);
-    rooms.min().unwrap_or(ByteCount::ZERO)
 }
 
 /// The layout, start and capacity of a volume in one of these gaps: the first that holds the size asked for, or all of

@@ -74,9 +74,7 @@ impl Reconciler {
 
     async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
         let moving = array.on_its_way();
-        if let Some(volume) = &moving {
-            self.tasks.ensure_reshape(array, volume, "it was on its way to another layout");
-        }
+        self.tasks.ensure_reshapes(array, "it was on its way to another layout");
         // As operators' commands come one after the other, none of them is about a slot that goes.
         if let Err(why) = self.arrays.let_members_go(array).await {
             tracing::warn!("{why}");

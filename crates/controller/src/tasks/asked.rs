@@ -403,7 +403,7 @@ impl Tasks {
             }
             _ => {}
         }
-        task.change(&self.env, |record| record.wish = Wish::Stop);
+        self.wish_stop(&task);
         if !task.in_hand.get() {
             self.end_task(&task, TaskState::Stopped, None);
         }

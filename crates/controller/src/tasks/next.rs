@@ -129,11 +129,16 @@ fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
     let Some(volume) = about.volume.and_then(|uuid| array.volume(uuid)) else {
         return Next::Moot("its volume is gone".to_owned());
     };
-    let is_this_way = volume.label().reshape.is_some_and(|of| about.drive == Some(of.to));
+    let label = volume.label();
+    let to = label.reshape.as_ref().map(|of| of.to).or(label.follows.as_ref().map(|of| of.to));
+    let others = || array.moves_now().filter(|now| now.uuid() != volume.uuid()).map(|other| other.name());
     match () {
         // What begins is taken back by a stop of its task alone, which is known here then: it has come to its layout.
-        () if !volume.is_on_its_way() || !is_this_way => Next::Done,
+        () if to.is_none() || about.drive != to => Next::Done,
         () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
+        () if others().is_some() => {
+            Next::Wait(format!("'{}' goes to its layout first", others().unwrap_or_default()))
+        }
         // Where a window is saved, what is in use changes by nothing when it is moved.
         () if array.is_unsynced_on_its_way(&volume) && !has_saved_window(&volume) => {
             Next::Wait(format!("the resync of '{}' goes first", volume.name()))

@@ -34,11 +34,30 @@ const BESIDE_HOSTS: Duration = Duration::from_millis(100);
 const MOST_TRIES: u32 = 3;
 
 impl Tasks {
-    /// A volume that is on its way is moved on.
-    pub(crate) fn ensure_reshape(self: &Rc<Self>, array: &Array, volume: &Volume, cause: &str) {
-        let Some(of) = volume.label().reshape else { return };
-        let about = About { drive: Some(of.to), ..About::of_volume(array.uuid, volume.uuid()) };
-        self.ensure(array, TaskKind::Reshape, about, array.usable_bytes(volume), cause);
+    /// The volume of an array that is on its way is moved on, and those that follow it after that.
+    pub(crate) fn ensure_reshapes(self: &Rc<Self>, array: &Array, cause: &str) {
+        let begun = array.moves_now().filter(|volume| volume.is_on_its_way());
+        for volume in begun.into_iter().chain(array.followers()) {
+            let label = volume.label();
+            let to = label.reshape.map(|of| of.to).or(label.follows.map(|of| of.to));
+            let about = About { drive: to, ..About::of_volume(array.uuid, volume.uuid()) };
+            self.ensure(array, TaskKind::Reshape, about, array.usable_bytes(&volume), cause);
+        }
+    }
+
+    /// The tasks that move volumes of the array of one that does.
+    fn of_one_order(&self, task: &Task) -> Vec<Rc<Task>> {
+        let is_other =
+            |other: &Rc<Task>| other.kind() == TaskKind::Reshape && other.about().array == task.about().array;
+        self.list.open().into_iter().filter(is_other).collect()
+    }
+
+    /// An operator stops a task. Volumes of one array move together, and what is to be taken back of one is taken back of all.
+    pub(super) fn wish_stop(&self, task: &Rc<Task>) {
+        let with = if task.kind() == TaskKind::Reshape { self.of_one_order(task) } else { Vec::new() };
+        for other in with.iter().chain([task]) {
+            other.change(&self.env, |record| record.wish = Wish::Stop);
+        }
     }
 
     /// An operator has stopped a task. What it did of a move is taken back; nothing is to be taken back of any other.
@@ -47,41 +66,75 @@ impl Tasks {
         let about = task.about();
         let array = about.array.and_then(|uuid| self.arrays.get(uuid));
         let volume = array.as_ref().zip(about.volume).and_then(|(array, uuid)| array.volume(uuid));
-        match (task.kind(), array, volume) {
-            (TaskKind::Reshape, Some(array), Some(volume)) if volume.is_on_its_way() => {
-                let left = self.arrays.leave_reshape(&array, &volume).await;
-                if let Err(error) = &left {
-                    task.change(&self.env, |record| record.wish = Wish::Run);
-                    tracing::warn!("{} goes on: {error}", task.title());
-                }
-                left.is_ok()
-            }
-            _ => true,
+        let (Some(array), Some(volume), TaskKind::Reshape) = (array, volume, task.kind()) else {
+            return true;
+        };
+        if volume.label().follows.is_some() {
+            return self.await_taken_back(task, &array, &volume).await;
         }
+        if !volume.is_on_its_way() {
+            return true;
+        }
+        let left = self.arrays.leave_reshape(&array, &volume).await;
+        if let Err(error) = &left {
+            for task in self.of_one_order(task) {
+                task.change(&self.env, |record| record.wish = Wish::Run);
+            }
+            tracing::warn!("{} goes on: {error}", task.title());
+        }
+        self.attention.look_after();
+        left.is_ok()
+    }
+
+    /// What is ahead of a volume that follows others is taken back by the task of the one that leads, or is not.
+    async fn await_taken_back(&self, task: &Task, array: &Array, volume: &Volume) -> bool {
+        let is_decided = || {
+            let goes_on = task.wish() != Wish::Stop || self.attention.is_closing();
+            goes_on || volume.label().follows.is_none() || array.volume(volume.uuid()).is_none()
+        };
+        if array.leads().is_none() {
+            // It has come to its layout, or is gone: what it was followed to stays.
+            task.change(&self.env, |record| record.wish = Wish::Run);
+            return false;
+        }
+        let has_none = || array.leads().is_none();
+        self.attention.changed().wait_until(&self.env, || is_decided() || has_none()).await;
+        volume.label().follows.is_none()
     }
 
     /// Whether a task can be stopped: what has moved to another layout does not come back.
     pub(super) fn check_can_stop(&self, task: &Task) -> crate::interface::Result<()> {
         let about = task.about();
         let array = about.array.and_then(|uuid| self.arrays.get(uuid));
-        let volume = array.zip(about.volume).and_then(|(array, uuid)| array.volume(uuid));
-        let at = volume.and_then(|volume| volume.label().reshape);
-        match at.filter(|at| task.kind() == TaskKind::Reshape && (at.moved_bytes, at.saved_bytes) != (0, 0)) {
-            None => Ok(()),
-            Some(_) => Err(Error::new(
-                ErrorKind::WrongState,
-                format!(
-                    "{} has moved a part of it, which does not come back; to have it stand still, run 'softroc task pause {}'",
-                    task.title(),
-                    task.id()
-                ),
-            )),
+        let volume = array.as_ref().zip(about.volume).and_then(|(array, uuid)| array.volume(uuid));
+        let (Some(array), Some(volume), TaskKind::Reshape) = (array, volume, task.kind()) else {
+            return Ok(());
+        };
+        let follows = volume.label().follows.is_some();
+        let first = if follows { array.leads() } else { Some(volume) };
+        let at = first.map(|first| first.label().reshape);
+        let is_still_there =
+            at.is_some_and(|at| at.is_none_or(|at| (at.moved_bytes, at.saved_bytes) == (0, 0)));
+        if is_still_there {
+            return Ok(());
         }
+        let why = match follows {
+            true => "belongs to an order of which something has moved or is gone, which does not come back",
+            false => "has moved a part of it, which does not come back",
+        };
+        let (title, id) = (task.title(), task.id());
+        let sentence = format!("{title} {why}; to have it stand still, run 'softroc task pause {id}'");
+        Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
     /// Moves a volume on until all of it is moved, or something else is to be done first.
     pub(super) async fn reshape(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
         task.stand(&self.env, TaskState::Running, None);
+        if volume.follows()
+            && let Err(error) = self.arrays.begin_following(array, volume).await
+        {
+            return StepEnd::Failed(error.message);
+        }
         let end = self.move_on(task, array, volume).await;
         if end == StepEnd::Interrupted {
             self.env.sleep(SETTLE).await;

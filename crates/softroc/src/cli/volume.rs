@@ -41,9 +41,9 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Give a volume more room while hosts use it, and the same level: more drives, or all there is on larger ones.
+    /// Give a volume more room while hosts use it, and the same level: more drives, or all there is on larger ones. Its array's other volumes come to new drives after it.
     Expand(VolumeExpand),
-    /// Move a volume to another level or strip size, or to fewer drives, while hosts use it.
+    /// Move a volume to another level or strip size, or to fewer drives, while hosts use it. Its array's other volumes come to as many drives after it.
     Migrate(VolumeMigrate),
     /// Set when writes of a volume are answered, how it closes the write hole, whether it is attached, and the policies of its array: medium-error limit, spares, rate of tasks.
     Set(tasks::VolumeSet),

@@ -37,19 +37,36 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
     if !reshape.removes.is_empty() {
         list.push(("unused in the end", reshape.removes.join(", ")));
     }
-    let time = reshape.estimated_s.map(|estimate| seconds(Duration::from_secs(estimate)));
-    list.extend(
-        time.map(|time| {
-            ("time", format!("about {time} without hosts, at the rate of its slowest drive now"))
-        }),
-    );
+    list.extend(reshape.along.iter().map(|other| ("moves along", along(other))));
+    let all = std::iter::once(reshape).chain(&reshape.along);
+    let time: Option<u64> = all.map(|one| one.estimated_s).sum();
+    let time = time.map(|estimate| seconds(Duration::from_secs(estimate)));
+    let of = if reshape.along.is_empty() { "" } else { " for all of them" };
+    list.extend(time.map(|time| {
+        ("time", format!("about {time}{of} without hosts, at the rate of its slowest drive now"))
+    }));
     with_notes(facts(&list), notes)
 }
 
 /// How far a volume is, in a line.
 pub fn progress(reshape: &ReshapeInfo) -> String {
+    if reshape.waits {
+        return format!("other volumes of its array go first; then it goes to {}", layout(&reshape.to));
+    }
     let percent = reshape.moved_bytes.saturating_mul(100) / reshape.total_bytes.max(1);
     format!("{percent} % on the way to {}", layout(&reshape.to))
+}
+
+/// A volume that moves along, in a line.
+fn along(reshape: &ReshapeInfo) -> String {
+    let time = reshape.estimated_s.map(|estimate| seconds(Duration::from_secs(estimate)));
+    let time = time.map(|time| format!(", about {time}")).unwrap_or_default();
+    let (name, may_lose) = (&reshape.volume, counted(reshape.may_lose, "drive"));
+    let size = ByteCount(reshape.to.capacity_bytes);
+    format!(
+        "{name}, to {}; it keeps its {size}, and may lose {may_lose} on the way{time}",
+        layout(&reshape.to)
+    )
 }
 
 fn layout(of: &LayoutInfo) -> String {
