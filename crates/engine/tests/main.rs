@@ -21,4 +21,5 @@ mod storms;
 mod tasks;
 mod together;
 mod volumes;
+mod whole_stripes;
 mod write_back;
