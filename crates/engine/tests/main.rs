@@ -1,6 +1,7 @@
 //! What the engine promises, room by room, as one program: what its tests are built of is built once.
 
 mod answers;
+mod beside;
 mod cells;
 mod choices;
 mod common;

@@ -45,7 +45,7 @@ impl Cache {
     /// What the volume does with its reads from now on.
     pub(crate) fn set_reads(&self, terms: ReadTerms) {
         self.reads.terms.set(terms);
-        self.clean.set_keeps(terms.keeps_any());
+        self.set_keeps(terms.keeps_any());
         if !terms.keeps_any() {
             self.shard.clean().forget(self.spec.id.0);
             self.reads.streams.take();
@@ -113,7 +113,7 @@ impl Cache {
         stream: StreamName,
         is_hollow: bool,
     ) -> SmallVec<[AheadRead; 2]> {
-        if !self.clean.may_fill() {
+        if !self.may_fill() {
             return SmallVec::new();
         }
         let (line, whole) = (self.line_name(stripe), self.whole_stripe());
@@ -156,7 +156,7 @@ impl Cache {
         stripe: StripeIndex,
         parts: &[ByteRange],
     ) -> SmallVec<[(ByteRange, Fill); 1]> {
-        if !self.reads.terms.get().cached || !self.clean.may_fill() {
+        if !self.reads.terms.get().cached || !self.may_fill() {
             return SmallVec::new();
         }
         let line = self.line_name(stripe);

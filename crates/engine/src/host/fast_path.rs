@@ -7,10 +7,11 @@
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
+use crate::attachment::Beside;
 use crate::cache::{Cache, put_copies};
 use crate::members::is_gone;
 use crate::recovery::Recovery;
-use env::locks::Mode;
+use env::locks::{Guard, Mode};
 use env::{Buf, Durability, IoError, Member, Slice};
 use layout::{CopyIndex, DataIndex, StripeMap};
 use smallvec::smallvec;
@@ -23,6 +24,14 @@ struct Spot {
     member: Rc<Member>,
     /// On the raw drive.
     offset: ByteOffset,
+}
+
+/// What a write without redundancy holds while it is under way.
+enum Writer {
+    /// The stripe is this shard's.
+    Owner { _held: Guard },
+    /// It is another one's, who is not needed.
+    Another { _beside: Beside },
 }
 
 /// Where a range inside one strip can be read without further ado; `None` where it cannot, or is not inside one.
@@ -113,12 +122,13 @@ pub(super) async fn write(
     let Spot { drive, member, offset } = spot_to_read(volume, range)?;
     // The lock is there for writes that complete a sector; it lives on the stripe's owner.
     let (stripe, within) = volume.geometry().stripe_of(range.start);
-    if !volume.is_mine(stripe) {
-        return None;
-    }
-    let columns = volume.columns(ByteRange::new(ByteOffset(within.0), range.len));
-    let key = volume.lock_key(stripe);
-    let _guard = volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
+    let _guard = if volume.is_mine(stripe) {
+        let columns = volume.columns(ByteRange::new(ByteOffset(within.0), range.len));
+        let key = volume.lock_key(stripe);
+        Writer::Owner { _held: volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)? }
+    } else {
+        Writer::Another { _beside: volume.write_beside()? }
+    };
     let _changing = volume.begin_change(stripe, ByteRange::new(ByteOffset(within.0), range.len));
     let io = member.write(offset, smallvec![data.clone()], durability);
     match io.await.result {

@@ -4,6 +4,7 @@
 //! do when bytes cannot be had is decided above, in [`recovery`](crate::recovery).
 
 mod attempt;
+mod beside;
 mod clean;
 mod compute;
 mod copies;
