@@ -124,7 +124,7 @@ impl Cache {
     /// Reads what has begun. What cannot be read is not kept: whoever asks for it will hear why.
     pub(crate) async fn read_ahead(self: &Rc<Self>, ahead: AheadRead) {
         let AheadRead { stripe, within, is_hollow, fill } = ahead;
-        let buf = if is_hollow { Buf::hollow(within.len) } else { Buf::unpooled(within.len) };
+        let buf = if is_hollow { Buf::hollow(within.len) } else { self.shard.clean().buffer(within.len) };
         if let (Ok(()), Some(buf)) = self.read_stripe(stripe, within, buf).await {
             fill.give(buf.freeze());
         }
