@@ -8,8 +8,12 @@
 //!
 //! The difference of two numbers of requests, divided by that of the numbers, is what one costs. Copying the bytes is part of it: some
 //! three hundred instructions for 8 KiB.
+//!
+//! With `ahead` behind all that, one task reads from the first byte on, and what it will ask for is read ahead into 8 MiB of memory:
+//! `request_cost raid0 mem:256M 20000 64K 100 ahead`. Pages that the system is asked for count as well then (`perf stat -e minor-faults`).
 
 use array::{Choices, assemble};
+use engine::ReadTerms;
 use env::{Buf, Durability, Env, Member};
 use layout::{Level, Shape};
 use smallvec::smallvec;
@@ -21,6 +25,8 @@ use world_sim::{Sim, SimOptions};
 
 const DRIVES: u16 = 8;
 const OUTSTANDING: u64 = 32;
+const AHEAD: ReadTerms = ReadTerms { read_ahead: true, cached: false, most_ahead: None };
+const ROOM: ByteCount = ByteCount(8 << 20);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (level, drive) = (field(0, "raid5").parse::<Level>()?, field(1, "mem:32M"));
     let requests: u64 = field(2, "10000").parse()?;
     let (block, reads) = (field(3, "8K").parse::<ByteCount>()?, field(4, "67").parse::<u64>()?);
+    let is_ahead = match arguments.get(5).map(String::as_str) {
+        None => false,
+        Some("ahead") => true,
+        Some(other) => return Err(format!("'{other}' is not 'ahead'").into()),
+    };
     let mut sim = Sim::new(SimOptions { seed: 7, ..SimOptions::default() });
     let env = sim.env();
     sim.run(async move {
@@ -37,12 +48,24 @@ fn main() -> Result<(), Box<dyn Error>> {
             sources.push(drives::open(&env, &drive).await?);
         }
         let shape = Shape::new(level, DriveCount(drives));
-        let volume = assemble(&env, &shape, StripSize::KIB_64, sources, Choices::default()).await?;
+        let choices = match is_ahead {
+            true => Choices { reads: AHEAD, read_room: ROOM, ..Choices::default() },
+            false => Choices::default(),
+        };
+        let volume = assemble(&env, &shape, StripSize::KIB_64, sources, choices).await?;
         let volume = Rc::new(Member::new(&env, Rc::new(volume.as_drive())));
         let left = Rc::new(Cell::new(requests));
-        let load = |task| Load { volume: volume.clone(), left: left.clone(), block, reads, random: task };
+        let load = |task| Load {
+            volume: volume.clone(),
+            left: left.clone(),
+            block,
+            reads,
+            random: task,
+            next: is_ahead.then_some(0),
+        };
+        let outstanding = if is_ahead { 1 } else { OUTSTANDING };
         let tasks: Vec<_> =
-            (0..OUTSTANDING).map(|task| env.spawn("load", load(task).run(env.clone()))).collect();
+            (0..outstanding).map(|task| env.spawn("load", load(task).run(env.clone()))).collect();
         for task in tasks {
             task.await?;
         }
@@ -58,6 +81,8 @@ struct Load {
     block: ByteCount,
     reads: u64,
     random: u64,
+    /// The next block, of whoever reads in order.
+    next: Option<u64>,
 }
 
 impl Load {
@@ -69,7 +94,11 @@ impl Load {
             self.left.set(self.left.get() - 1);
             let (state, number) = env::sync::split_mix(self.random);
             self.random = state;
-            let offset = ByteOffset((number >> 8) % blocks * self.block.0);
+            let place = match &mut self.next {
+                Some(next) => std::mem::replace(next, *next + 1),
+                None => number >> 8,
+            };
+            let offset = ByteOffset(place % blocks * self.block.0);
             if (number & 0xFF) * 100 < self.reads * 256 {
                 let mut outcome = self.volume.read(offset, smallvec![buf]).await;
                 outcome.result?;

@@ -320,6 +320,18 @@ impl<T: Held> Lines<T> {
         !line.busy.is_empty() || line.waiting.iter().any(|entry| line.is_wanted(entry))
     }
 
+    /// Whether a write whose host waits need not come here: it would be destaged at once, by itself, and nothing that waits, now or later, has
+    /// to know of it. With parity that is what neither begins nor ends a stripe, while nothing is here of its neighbours: streams are
+    /// recognised by their ends.
+    pub fn may_be_passed(&self, stripe: StripeIndex, range: ByteRange) -> bool {
+        if self.shape.parity_strips == 0 {
+            return !self.lines.contains_key(&stripe);
+        }
+        let near = StripeIndex(stripe.0.saturating_sub(1))..=StripeIndex(stripe.0.saturating_add(1));
+        let is_inside = range.start.0 > 0 && range.end().0 < self.shape.stripe.0;
+        is_inside && self.lines.range(near).next().is_none()
+    }
+
     /// Whether nothing waits and nothing is destaged.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()

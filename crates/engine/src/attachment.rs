@@ -8,7 +8,7 @@ use state::{Moved, Reshape, VolumeState, Window};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
@@ -48,6 +48,52 @@ impl ToldSectors {
         let size = |bit: u8| if bits & bit == 0 { SectorSize::B512 } else { SectorSize::B4096 };
         let (logical, physical) = (size(Self::LARGE_LOGICAL), size(Self::LARGE_PHYSICAL));
         (bits & Self::SET != 0).then_some(HostSectors { logical, physical })
+    }
+}
+
+/// Those who have it closed are counted from this bit on, those who write below it.
+const CLOSED: u64 = 1 << 32;
+
+/// Who writes a volume beside the owners of its stripes, on all shards, and who has that closed. Clones are the same.
+#[derive(Clone, Default, Debug)]
+pub struct BesideOwners(Arc<AtomicU64>);
+
+/// A write beside the owner; dropping ends it.
+pub(crate) struct Beside(BesideOwners);
+
+/// Nobody writes beside the owners until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Closed(BesideOwners);
+
+impl BesideOwners {
+    /// Begins a write. `None`: it is closed.
+    pub(crate) fn begin(&self) -> Option<Beside> {
+        let before = self.0.fetch_add(1, Ordering::SeqCst);
+        let beside = Beside(self.clone());
+        (before < CLOSED).then_some(beside)
+    }
+
+    /// Nobody begins from now on; some may still be writing.
+    pub(crate) fn close(&self) -> Closed {
+        self.0.fetch_add(CLOSED, Ordering::SeqCst);
+        Closed(self.clone())
+    }
+
+    /// Whether somebody is still writing.
+    pub(crate) fn is_written(&self) -> bool {
+        !self.0.load(Ordering::SeqCst).is_multiple_of(CLOSED)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(CLOSED, Ordering::SeqCst);
     }
 }
 
@@ -238,6 +284,8 @@ pub struct Attachment {
     pub restored: Arc<Vec<(ByteRange, Slice)>>,
     /// Where shards count what they do for it.
     pub meter: VolumeMeter,
+    /// Which shards write to stripes that others own: the same for all that it is given to.
+    pub beside: BesideOwners,
 }
 
 impl Attachment {
@@ -263,6 +311,27 @@ impl Attachment {
             data_log: DataLogTerms::None,
             restored: Arc::default(),
             meter: VolumeMeter::default(),
+            beside: BesideOwners::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_begins_while_it_is_closed_and_who_has_begun_is_seen() {
+        let owners = BesideOwners::default();
+        let first = owners.begin();
+        let (one, other) = (owners.close(), owners.clone().close());
+        assert!(first.is_some() && owners.is_written() && owners.begin().is_none());
+        drop(first);
+        assert!(!owners.is_written());
+        drop(one);
+        assert!(owners.begin().is_none(), "somebody else has it closed");
+        drop(other);
+        assert!(owners.begin().is_some());
+        assert!(!owners.is_written(), "it ended at once");
     }
 }

@@ -373,3 +373,53 @@ fn a_sector_that_was_given_up_is_not_put_back_below_new_parity() {
         assert!(seen == [0xB2; 512], "seed {seed}: it was acknowledged, and is {:#x} …", seen[0]);
     }
 }
+
+/// Whole stripes that a host writes at once need no record, and are written together. Of one of them a record spoke that still counted: had
+/// that been carried out after a crash, it had put back a sector of before, and redundancy that belonged to it.
+#[test]
+fn no_record_of_before_is_carried_out_over_whole_stripes_that_were_written_together() {
+    for seed in 0..4 {
+        let mut scene = Scene::new(40 + seed);
+        let (setup, stripes) = (scene.setup.clone(), 16);
+        let len = setup.geometry().stripe_bytes().0 * stripes;
+        let spoken_of = at(&setup, 5, 1);
+        scene.run(move |bench, drives| async move {
+            let asked = || drives.iter().map(|drive| drive.stats().writes).sum::<u64>();
+            let before = asked();
+            write(bench.volume(), 0, &pattern(3, len)).await.expect("written");
+            assert_eq!(asked() - before, 4, "together, what each drive has of them is one operation");
+            write(bench.volume(), spoken_of, &[0xA1; SECTOR as usize]).await.expect("written");
+            assert!(!left_to_do(&drives, &[0, 1, 2, 3]).is_empty(), "a record counts");
+            write(bench.volume(), 0, &pattern(2, len)).await.expect("written");
+            assert_eq!(bench.volume().check_invariants(), Ok(()));
+        });
+        let (patches, new) = (scene.patches(&[0, 1, 2, 3]), pattern(2, len));
+        for (stripe, index) in (0..stripes).flat_map(|stripe| (0..3).map(move |index| (stripe, index))) {
+            let expected = &new[at(&setup, stripe, index) as usize..][..SECTOR as usize];
+            let sector = scene.sector(data(&setup, stripe, index), &patches);
+            assert!(sector == expected, "seed {seed}: strip {index} of stripe {stripe}");
+            let computed = scene.computed(stripe, index, &patches);
+            assert!(computed == expected, "seed {seed}: strip {index} of stripe {stripe}, computed");
+        }
+    }
+}
+
+/// Whole stripes lie in the drives' caches when their host is answered, and no record has them. A sector of one of them is written
+/// durably then, by a record whose redundancy stands on what lies beside it: that has to be on the drives first.
+#[test]
+fn a_durable_write_finds_what_was_written_together_on_the_drives() {
+    let mut scene = Scene::new(50);
+    let setup = scene.setup.clone();
+    let len = setup.geometry().stripe_bytes().0 * 16;
+    let sector = at(&setup, 7, 0);
+    scene.run(move |bench, drives| async move {
+        write(bench.volume(), 0, &pattern(2, len)).await.expect("written");
+        let (range, bytes) = (range(sector, SECTOR), env::Buf::copy_of(&[0xB2; SECTOR as usize]).freeze());
+        bench.volume().write(range, bytes, env::Durability::Durable).await.expect("written");
+        drives.iter().for_each(SimDrive::power_cut);
+    });
+    let patches = scene.patches(&[0, 1, 2, 3]);
+    let expected = vec![0xB2; SECTOR as usize];
+    assert!(scene.sector(data(&setup, 7, 0), &patches) == expected);
+    assert!(scene.computed(7, 0, &patches) == expected, "whichever drive is lost with the power");
+}

@@ -1,6 +1,7 @@
 //! What the engine promises, room by room, as one program: what its tests are built of is built once.
 
 mod answers;
+mod beside;
 mod cells;
 mod choices;
 mod common;
@@ -21,4 +22,5 @@ mod storms;
 mod tasks;
 mod together;
 mod volumes;
+mod whole_stripes;
 mod write_back;

@@ -146,6 +146,16 @@ fn a_stripe_that_a_host_holds_is_waited_for_by_itself() {
         let host = common::begin(bench.volume(), at, 0xEE);
         bytes[at as usize..][..512].fill(0xEE);
         begin_alone(&bench, TaskKind::Rebuild { slot: DriveIndex(0) }).await;
+        bench.wait(Duration::from_millis(200)).await;
+        assert_eq!(host.get(), None, "the host holds its stripe");
+        // Of stripes that were to be rebuilt with that one: before it, and behind it.
+        for stripe in [3, 12] {
+            let beside = stripe * 3 * STRIP;
+            write(bench.volume(), beside, &[0xDD; 512]).await.expect("writable");
+            bytes[beside as usize..][..512].fill(0xDD);
+            assert_eq!(host.get(), None, "nobody who waits for the host's stripe holds stripe {stripe}");
+        }
+        assert!(bench.outcomes().is_empty(), "the rebuild waits for the host");
         assert_eq!(bench.ended().await, vec![TaskOutcome::Done]);
         assert_eq!(host.get(), Some(true));
         drives[3].fail_now();

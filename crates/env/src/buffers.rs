@@ -196,9 +196,22 @@ impl PoolInner {
             })
         });
         kept.unwrap_or_else(|| {
+            self.give_up_kept();
             let owner = Owner::Pool { shard: self.shard, home: self.home.clone() };
             new_block(allocate_zeroed(size), size, owner)
         })
+    }
+
+    /// Frees blocks that nobody views, the largest first, until all that there are, with one that is about to be used, are within the limit.
+    fn give_up_kept(&self) {
+        for class in (0..CLASSES).rev() {
+            while self.used.get() + self.kept.get() > self.limit {
+                let Some(block) = self.free.borrow_mut()[class].pop() else { break };
+                // SAFETY: no view is left, so this is the only pointer to the block.
+                self.kept.set(self.kept.get() - unsafe { block.as_ref() }.size);
+                free_block(block);
+            }
+        }
     }
 
     /// A free block of a class, with its first view to come.
@@ -222,7 +235,7 @@ impl Drop for PoolInner {
     }
 }
 
-/// One shard's memory for data: blocks in powers of two, kept for reuse, never more in use than the limit.
+/// One shard's memory for data: blocks in powers of two, kept for reuse, never more than the limit.
 #[derive(Clone)]
 pub struct BufferPool {
     inner: Rc<PoolInner>,
@@ -272,6 +285,11 @@ impl BufferPool {
     /// than what such drives hold.
     pub fn take_reserved(&self, len: ByteCount) -> Buf {
         self.take(len).unwrap_or_else(|| Buf::unpooled(len))
+    }
+
+    /// Bytes that it has from the system: in use, and free.
+    pub fn held(&self) -> ByteCount {
+        ByteCount((self.inner.used.get() + self.inner.kept.get()) as u64)
     }
 
     /// Bytes in use now.

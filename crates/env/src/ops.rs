@@ -37,6 +37,7 @@ pub struct IoOutcome {
 
 impl IoOutcome {
     /// A success that moved `bytes`.
+    #[inline]
     pub fn done(bytes: u64) -> IoOutcome {
         IoOutcome { result: Ok(bytes), buffers: Bufs::new(), extents: Vec::new(), health: None }
     }
@@ -48,9 +49,9 @@ impl IoOutcome {
 
     /// The same with the buffers of a read.
     #[must_use]
-    pub fn with_buffers(mut self, buffers: Bufs) -> IoOutcome {
-        self.buffers = buffers;
-        self
+    #[inline]
+    pub fn with_buffers(self, buffers: Bufs) -> IoOutcome {
+        IoOutcome { buffers, ..self }
     }
 
     /// The answer to a request for the drive's health.
@@ -115,55 +116,60 @@ impl OpTable {
         self.free.borrow_mut().push(index);
     }
 
-    /// Takes the drive's answer; returns whom to wake, and the answer if nobody wants it.
-    fn complete(&self, index: u32, outcome: IoOutcome) -> (Option<TaskId>, Option<IoOutcome>) {
+    /// Takes the drive's answer; returns whom to wake.
+    fn complete(&self, index: u32, outcome: IoOutcome) -> Option<TaskId> {
         self.in_flight.set(self.in_flight.get() - 1);
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index as usize];
+        if let State::InFlight { waiter, .. } = &mut slot.state {
+            let waiter = waiter.take();
+            slot.state = State::Done(outcome);
+            return waiter;
+        }
+        self.complete_late(slot, index);
+        drop(slots);
+        // With nothing borrowed: nobody wants what it brought.
+        drop(outcome);
+        None
+    }
+
+    /// The drive returns what its waiter was told about, or is to be told about.
+    #[cold]
+    fn complete_late(&self, slot: &mut Slot, index: u32) {
+        match slot.state {
+            State::Expired { told: true, .. } => self.release(slot, index),
+            // The waiter has not looked yet; it will find what it was woken for.
+            State::Expired { error, .. } => slot.state = State::Done(IoOutcome::failed(error)),
+            State::InFlight { .. } | State::Free | State::Done(_) => {
+                unreachable!("a completion is consumed by completing")
+            }
+        }
+    }
+
+    /// What the current task of `executor` is told that looks after an operation.
+    fn poll(&self, index: u32, executor: &Executor) -> Poll<IoOutcome> {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
         match &mut slot.state {
             State::InFlight { waiter, .. } => {
-                let waiter = waiter.take();
-                slot.state = State::Done(outcome);
-                (waiter, None)
-            }
-            State::Expired { told: true, .. } => {
-                self.release(slot, index);
-                (None, Some(outcome))
-            }
-            State::Expired { error, .. } => {
-                // The waiter has not looked yet; it will find what it was woken for.
-                slot.state = State::Done(IoOutcome::failed(*error));
-                (None, Some(outcome))
-            }
-            State::Free | State::Done(_) => unreachable!("a completion is consumed by completing"),
-        }
-    }
-
-    fn poll(&self, index: u32, waiter: TaskId) -> Poll<IoOutcome> {
-        let mut slots = self.slots.borrow_mut();
-        let slot = &mut slots[index as usize];
-        match &mut slot.state {
-            State::InFlight { waiter: place, .. } => {
-                *place = Some(waiter);
+                *waiter = Some(executor.current());
                 Poll::Pending
             }
             State::Expired { told, error } => {
                 *told = true;
                 Poll::Ready(IoOutcome::failed(*error))
             }
+            State::Done(_) if !executor.may_go_on() => Poll::Pending,
             state @ State::Done(_) => {
                 let State::Done(outcome) = std::mem::replace(state, State::Free) else { unreachable!() };
-                self.release(slot, index);
+                slot.generation = slot.generation.wrapping_add(1);
+                self.free.borrow_mut().push(index);
                 Poll::Ready(outcome)
             }
             State::Free => {
                 unreachable!("an operation is polled by its only handle, which knows when it is done")
             }
         }
-    }
-
-    fn is_done(&self, index: u32) -> bool {
-        matches!(self.slots.borrow()[index as usize].state, State::Done(_))
     }
 
     fn abandon(&self, index: u32) {
@@ -321,9 +327,7 @@ impl Completion {
         if let Some(metered) = self.metered.take() {
             metered.end(executor.tick(), &outcome.result);
         }
-        let (waiter, unclaimed) = executor.ops.complete(self.index, outcome);
-        drop(unclaimed);
-        if let Some(waiter) = waiter {
+        if let Some(waiter) = executor.ops.complete(self.index, outcome) {
             executor.wake(waiter);
         }
     }
@@ -374,10 +378,7 @@ impl Future for Io {
     type Output = IoOutcome;
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoOutcome> {
         assert!(!self.finished, "polled after it finished");
-        if self.executor.ops.is_done(self.index) && !self.executor.may_go_on() {
-            return Poll::Pending;
-        }
-        let outcome = self.executor.ops.poll(self.index, self.executor.current());
+        let outcome = self.executor.ops.poll(self.index, &self.executor);
         self.finished = outcome.is_ready();
         outcome
     }

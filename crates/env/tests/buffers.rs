@@ -21,6 +21,22 @@ fn a_pool_gives_no_more_than_its_limit_and_takes_back_what_is_dropped() {
     assert_eq!(pool.used(), ByteCount::ZERO);
 }
 
+/// Blocks of a size that nobody asked for any more stayed beside as many of another one: a pool took twice its limit of the system.
+#[test]
+fn a_pool_has_no_more_of_the_system_than_its_limit_whatever_sizes_it_is_asked_for() {
+    let pool = BufferPool::new(ByteCount(1 << 20));
+    for size in [4096, 65_536, 16_384, 262_144, 8192] {
+        let all: Vec<Buf> = std::iter::from_fn(|| pool.take(ByteCount(size))).collect();
+        assert_eq!((pool.used(), pool.held()), (ByteCount(1 << 20), ByteCount(1 << 20)));
+        drop(all);
+        assert_eq!(
+            (pool.used(), pool.held()),
+            (ByteCount::ZERO, ByteCount(1 << 20)),
+            "they are kept for reuse"
+        );
+    }
+}
+
 #[test]
 fn views_of_one_block_are_disjoint_and_keep_it_alive() {
     let pool = BufferPool::new(ByteCount(1 << 20));

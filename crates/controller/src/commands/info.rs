@@ -391,7 +391,7 @@ fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
     let is_offline = !volume.is_served() || array.current_state(volume) == VolumeState::Offline;
     let is_well = array.current_state(volume) == VolumeState::Optimal && array.unsynced_of(volume) == 0;
     let is_kept = volume.reads().is_some_and(|reads| reads.kept.value == CacheMode::Cached);
-    let may_write = !writes_back && !volume.is_redundant() && is_well;
+    let may_write = !writes_back && !volume.has_parity() && is_well;
     let (current, reason) = match () {
         () if is_offline => ("none", "the volume is offline"),
         () if is_kept => (
@@ -401,11 +401,11 @@ fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
         () if writes_back => {
             ("reads", "writes do not: they go to the cache; with --write-mode write-through they might")
         }
-        () if volume.is_redundant() => ("reads", "writes do not: redundancy has to be written with them"),
+        () if volume.has_parity() => ("reads", "writes do not: parity has to be written with them"),
         () if !is_well => {
             ("reads", "writes do not: a drive is out or is being filled, or a resync is not complete")
         }
-        () => ("reads and writes", "requests inside one strip go from the host's shard to the drive"),
+        () => ("reads and writes", "requests inside one strip go from the host's shard to its drives"),
     };
     let text = |text: &str| text.to_owned();
     Policy {

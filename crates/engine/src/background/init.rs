@@ -45,6 +45,7 @@ async fn zero_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoE
     let volume = &task.volume;
     let _user = volume.enter()?;
     let whole = ByteRange::new(ByteOffset::ZERO, volume.geometry().stripe_bytes());
+    let _closed = volume.close_beside().await;
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
     volume.write_zeroes(stripe, whole).await?;

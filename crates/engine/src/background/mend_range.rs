@@ -36,6 +36,7 @@ async fn mend_cell(task: &Rc<Running>, slot: DriveIndex, part: ByteRange) -> Res
     }
     let _user = volume.enter()?;
     let began = volume.shard.env().now();
+    let _closed = volume.close_beside().await;
     let key = volume.lock_key(located.stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
     let places = Places::from_iter([(slot, part)]);

@@ -2,6 +2,7 @@
 //! another together ([`Held`]): what lies together on a drive is one operation then, and one lock, one plan and one answer do not
 //! each have to pay for their own.
 
+use crate::attachment::Closed;
 use crate::background::Running;
 use crate::recovery::Recovery;
 use env::locks::{ALL_COLUMNS, Guard, Mode};
@@ -36,6 +37,7 @@ pub(crate) fn stripe_bytes(volume: &Recovery) -> u64 {
 pub(crate) struct Held {
     pub(crate) stripes: Range<u64>,
     _guards: SmallVec<[Guard; 4]>,
+    _closed: Option<Closed>,
 }
 
 impl Held {
@@ -47,6 +49,7 @@ impl Held {
 /// Takes the first of these stripes off, and those after it that are to be had at once: nobody waits for a stripe who holds another
 /// one.
 pub(crate) async fn hold_next(volume: &Recovery, left: &mut Range<u64>, mode: Mode) -> Held {
+    let closed = if mode == Mode::Exclusive { volume.close_beside().await } else { None };
     let locks = volume.shard.locks();
     let start = left.start;
     let key = |stripe| volume.lock_key(StripeIndex(stripe));
@@ -59,7 +62,7 @@ pub(crate) async fn hold_next(volume: &Recovery, left: &mut Range<u64>, mode: Mo
         guards.push(guard);
         left.start += 1;
     }
-    Held { stripes: start..left.start, _guards: guards }
+    Held { stripes: start..left.start, _guards: guards, _closed: closed }
 }
 
 /// How many stripes a task deals with together while nobody else wants the drives.

@@ -45,7 +45,7 @@ impl Cache {
     /// What the volume does with its reads from now on.
     pub(crate) fn set_reads(&self, terms: ReadTerms) {
         self.reads.terms.set(terms);
-        self.clean.set_keeps(terms.keeps_any());
+        self.set_keeps(terms.keeps_any());
         if !terms.keeps_any() {
             self.shard.clean().forget(self.spec.id.0);
             self.reads.streams.take();
@@ -113,7 +113,7 @@ impl Cache {
         stream: StreamName,
         is_hollow: bool,
     ) -> SmallVec<[AheadRead; 2]> {
-        if !self.clean.may_fill() {
+        if !self.may_fill() {
             return SmallVec::new();
         }
         let (line, whole) = (self.line_name(stripe), self.whole_stripe());
@@ -124,7 +124,7 @@ impl Cache {
     /// Reads what has begun. What cannot be read is not kept: whoever asks for it will hear why.
     pub(crate) async fn read_ahead(self: &Rc<Self>, ahead: AheadRead) {
         let AheadRead { stripe, within, is_hollow, fill } = ahead;
-        let buf = if is_hollow { Buf::hollow(within.len) } else { Buf::unpooled(within.len) };
+        let buf = if is_hollow { Buf::hollow(within.len) } else { self.shard.clean().buffer(within.len) };
         if let (Ok(()), Some(buf)) = self.read_stripe(stripe, within, buf).await {
             fill.give(buf.freeze());
         }
@@ -156,7 +156,7 @@ impl Cache {
         stripe: StripeIndex,
         parts: &[ByteRange],
     ) -> SmallVec<[(ByteRange, Fill); 1]> {
-        if !self.reads.terms.get().cached || !self.clean.may_fill() {
+        if !self.reads.terms.get().cached || !self.may_fill() {
             return SmallVec::new();
         }
         let line = self.line_name(stripe);

@@ -3,7 +3,7 @@
 use crate::cache::held::Held;
 use crate::cache::{Cache, Told, Waiting, lock_columns};
 use crate::recovery::{Recovery, WRITE};
-use crate::stripe::{Attempt, Host, Payload, begin_write};
+use crate::stripe::{Attempt, ByJournal, Host, Payload, Writing, begin_marked_write, begin_write};
 use ::cache::{Destage, Extent, Held as _, RequestTag, Write, merge};
 use env::locks::{Guard, Mode};
 use env::{Durability, IoError, Slice, Work};
@@ -117,6 +117,90 @@ pub(crate) async fn put_stripes(
     Some(done)
 }
 
+/// What a write holds that finds nobody at its stripe, and all as it should be.
+struct Alone {
+    _writing: Writing,
+    _held: Guard,
+    _by_journal: ByJournal,
+}
+
+/// Holds all that a write must hold, if it is to be had at once. `None`: it goes by its line, where it may have to wait, or to be joined.
+fn alone(cache: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Alone> {
+    if cache.uses_write_back() || !cache.lines.borrow().may_be_passed(stripe, range) {
+        return None;
+    }
+    let (key, columns) = (cache.lock_key(stripe), cache.columns(range));
+    let held = cache.shard.locks().try_lock_columns(key, Mode::Exclusive, columns)?;
+    if !cache.is_live(stripe) || cache.is_gated(stripe) || cache.is_doubtful(stripe) {
+        return None;
+    }
+    let by_journal = cache.go_by_journal();
+    let writing = begin_marked_write(cache, cache.region_of(stripe))?;
+    Some(Alone { _writing: writing, _held: held, _by_journal: by_journal })
+}
+
+/// Writes whole sectors of one stripe past its line, where nobody is there: as the line would have it done at once. `None`: somebody is, or
+/// something stands in the way, and nothing was begun.
+pub(crate) async fn put_alone(
+    cache: &Rc<Cache>,
+    stripe: StripeIndex,
+    range: ByteRange,
+    data: &Slice,
+    durability: Durability,
+) -> Option<Result<(), IoError>> {
+    let alone = alone(cache, stripe, range)?;
+    let done = put(cache, stripe, range, data.clone().into(), durability).await;
+    drop(alone);
+    Some(written_alone(cache, stripe, durability, done).await)
+}
+
+/// What the host of such a write is told. It may have begun before the cache answered writes, and ended after that.
+async fn written_alone(
+    cache: &Rc<Cache>,
+    stripe: StripeIndex,
+    durability: Durability,
+    done: Result<(), IoError>,
+) -> Result<(), IoError> {
+    cache.note_written(stripe, false);
+    match done.is_ok() && durability == Durability::Durable && cache.uses_write_back() {
+        true => Box::pin(cache.promise_written(stripe)).await,
+        false => done,
+    }
+}
+
+/// The same of bytes that [may](crate::stripe::Stripes::may_go_to_copies) go to the copies of a mirror as they are.
+pub(crate) async fn put_copies(
+    cache: &Rc<Cache>,
+    stripe: StripeIndex,
+    range: ByteRange,
+    data: &Slice,
+    durability: Durability,
+) -> Option<Result<(), IoError>> {
+    let alone = alone(cache, stripe, range)?;
+    let changing = cache.begin_change(stripe, range);
+    let done = match cache.write_to_copies(stripe, range, data, durability).await {
+        true => Ok(()),
+        false => Box::pin(put_after_copies(cache, stripe, range, data.clone(), durability)).await,
+    };
+    drop((changing, alone));
+    Some(written_alone(cache, stripe, durability, done).await)
+}
+
+/// Writes by a plan what some copy did not take. If nobody takes it, copies may differ by what some have of it.
+async fn put_after_copies(
+    cache: &Rc<Cache>,
+    stripe: StripeIndex,
+    range: ByteRange,
+    data: Slice,
+    durability: Durability,
+) -> Result<(), IoError> {
+    let done = put_part(cache, stripe, range, data.into(), durability).await;
+    if done.is_err() {
+        cache.distrust(stripe).await;
+    }
+    done
+}
+
 async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Results {
     if writes.len() > 1 {
         let joined = Box::pin(put_together(cache, stripe, writes)).await;
@@ -187,10 +271,11 @@ pub(crate) async fn put(
     payload: Payload,
     durability: Durability,
 ) -> Result<(), IoError> {
+    let mut rest = Some(payload);
     for part in volume.parts_to_keep(range) {
-        let bytes = match part == range {
-            true => payload.clone(),
-            false => payload.cut(part.start - range.start, part.len),
+        let bytes = match rest.as_ref() {
+            Some(payload) if part != range => payload.cut(part.start - range.start, part.len),
+            _ => rest.take().expect("a run is one part, or cut into several"),
         };
         put_part(volume, stripe, part, bytes, durability).await?;
     }

@@ -1,18 +1,34 @@
 //! What a write holds of its stripe.
 
+use crate::attachment::Closed;
 use crate::recovery::Recovery;
 use env::locks::{Guard, Mode};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};
 
+/// Bytes of a stripe that somebody holds alone.
+pub(crate) struct HeldAlone {
+    _guard: Guard,
+    _closed: Option<Closed>,
+}
+
 /// Holds what a write to bytes of a stripe must hold, as soon as the stripe may be written.
-pub(crate) async fn lock_to_write(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Guard {
+pub(crate) async fn lock_to_write(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+) -> HeldAlone {
     lock_columns(volume, stripe, volume.columns(within)).await
 }
 
 /// Holds columns of a stripe for a write, as soon as the stripe may be written.
-pub(crate) async fn lock_columns(volume: &Rc<Recovery>, stripe: StripeIndex, columns: Range<u32>) -> Guard {
+pub(crate) async fn lock_columns(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    columns: Range<u32>,
+) -> HeldAlone {
+    let closed = volume.close_beside().await;
     let mut may_settle = true;
     loop {
         let key = volume.lock_key(stripe);
@@ -20,7 +36,7 @@ pub(crate) async fn lock_columns(volume: &Rc<Recovery>, stripe: StripeIndex, col
         let is_gated = volume.is_gated(stripe);
         let settle = may_settle && volume.is_doubtful(stripe);
         if !is_gated && !settle {
-            return guard;
+            return HeldAlone { _guard: guard, _closed: closed };
         }
         drop(guard);
         if is_gated {

@@ -3,8 +3,8 @@
 use crate::host::Volume;
 use crate::volume::VolumeSpec;
 use env::{
-    Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Served, Service,
-    Slice,
+    Buf, Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Served,
+    Service, Slice,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -65,10 +65,11 @@ impl Service for VolumeService {
 async fn serve(volume: &Rc<Volume>, request: IoRequest) -> IoOutcome {
     let result = match request {
         IoRequest::Read { offset, buffers } => return read(volume, offset, buffers).await,
-        IoRequest::Write { offset, slices, durability } => {
+        IoRequest::Write { offset, mut slices, durability } => {
             let mut at = offset;
             let mut result = Ok(());
-            for slice in slices {
+            for place in 0..slices.len() {
+                let slice = std::mem::replace(&mut slices[place], Slice::hollow(ByteCount::ZERO));
                 let range = ByteRange::new(at, slice.len());
                 at = range.end();
                 result = volume.write(range, slice, durability).await;
@@ -98,20 +99,24 @@ async fn serve(volume: &Rc<Volume>, request: IoRequest) -> IoOutcome {
     }
 }
 
-async fn read(volume: &Rc<Volume>, offset: ByteOffset, buffers: Bufs) -> IoOutcome {
-    let mut at = offset;
-    let mut back = Bufs::new();
+async fn read(volume: &Rc<Volume>, offset: ByteOffset, mut buffers: Bufs) -> IoOutcome {
+    let (mut at, mut back) = (offset, 0);
     let mut result = Ok(());
-    for buf in buffers {
+    for place in 0..buffers.len() {
+        let buf = std::mem::replace(&mut buffers[place], Buf::hollow(ByteCount::ZERO));
         let range = ByteRange::new(at, buf.len());
         at = range.end();
         let (this, buf) = volume.read(range, buf).await;
         result = result.and(this);
         match buf {
-            Some(buf) => back.push(buf),
+            Some(buf) => {
+                buffers[back] = buf;
+                back += 1;
+            }
             None => result = result.and(Err(IoError::new(IoErrorKind::TimedOut))),
         }
     }
+    buffers.truncate(back);
     let bytes: ByteCount = at - offset;
-    IoOutcome { result: result.map(|()| bytes.0), buffers: back, ..IoOutcome::done(0) }
+    IoOutcome { result: result.map(|()| bytes.0), buffers, extents: Vec::new(), health: None }
 }

@@ -1,16 +1,17 @@
 //! FastPath: the shorter way through the same rooms, for requests that need nothing but mapping.
 //!
 //! A read inside one strip that its drive holds, and a write inside one strip where no redundancy has to
-//! follow, is mapped and issued: no plan, no waiting, no allocation; a look into the cache only where that answers
-//! writes. Anything else, and anything that fails here, goes the long way, which knows what to do about it. While
+//! follow or nothing but copies does, is mapped and issued: no plan, no waiting; a look into the cache only where that answers
+//! writes, or where others may wait for the stripe of a mirror. Anything else, and anything that fails here, goes the long way, which knows what to do about it. While
 //! something is wrong with the volume (a drive out or being rebuilt, regions unsynced, blocks lost), reads still come this way where that is elsewhere.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
-use crate::cache::Cache;
+use crate::attachment::Beside;
+use crate::cache::{Cache, put_copies};
 use crate::members::is_gone;
 use crate::recovery::Recovery;
-use env::locks::Mode;
+use env::locks::{Guard, Mode};
 use env::{Buf, Durability, IoError, Member, Slice};
 use layout::{CopyIndex, DataIndex, StripeMap};
 use smallvec::smallvec;
@@ -23,6 +24,14 @@ struct Spot {
     member: Rc<Member>,
     /// On the raw drive.
     offset: ByteOffset,
+}
+
+/// What a write without redundancy holds while it is under way.
+enum Writer {
+    /// The stripe is this shard's.
+    Owner { _held: Guard },
+    /// It is another one's, who is not needed.
+    Another { _beside: Beside },
 }
 
 /// Where a range inside one strip can be read without further ado; `None` where it cannot, or is not inside one.
@@ -98,23 +107,28 @@ pub(super) async fn write(
     data: &Slice,
     durability: Durability,
 ) -> Option<Result<(), IoError>> {
-    let eligible = !volume.uses_lines()
-        && volume.all_well.get()
+    let eligible = volume.all_well.get()
+        && !volume.uses_write_back()
+        && volume.geometry().parity_strips() == 0
         && !data.is_zero()
         && range.is_aligned(volume.spec.sector.bytes())
         && range.len > ByteCount::ZERO;
     if !eligible {
         return None;
     }
+    if volume.is_redundant() {
+        return write_copies(volume, range, data, durability).await;
+    }
     let Spot { drive, member, offset } = spot_to_read(volume, range)?;
     // The lock is there for writes that complete a sector; it lives on the stripe's owner.
     let (stripe, within) = volume.geometry().stripe_of(range.start);
-    if !volume.is_mine(stripe) {
-        return None;
-    }
-    let columns = volume.columns(ByteRange::new(ByteOffset(within.0), range.len));
-    let key = volume.lock_key(stripe);
-    let _guard = volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
+    let _guard = if volume.is_mine(stripe) {
+        let columns = volume.columns(ByteRange::new(ByteOffset(within.0), range.len));
+        let key = volume.lock_key(stripe);
+        Writer::Owner { _held: volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)? }
+    } else {
+        Writer::Another { _beside: volume.write_beside()? }
+    };
     let _changing = volume.begin_change(stripe, ByteRange::new(ByteOffset(within.0), range.len));
     let io = member.write(offset, smallvec![data.clone()], durability);
     match io.await.result {
@@ -131,4 +145,24 @@ pub(super) async fn write(
         }
         Err(_) => None,
     }
+}
+
+/// Writes on the fast path to every copy of a mirror; `None`: take the long way.
+async fn write_copies(
+    volume: &Rc<Cache>,
+    range: ByteRange,
+    data: &Slice,
+    durability: Durability,
+) -> Option<Result<(), IoError>> {
+    let (stripe, within) = volume.geometry().stripe_of(range.start);
+    if !volume.is_mine(stripe) {
+        return None;
+    }
+    let within = ByteRange::new(ByteOffset(within.0), range.len);
+    if !volume.may_go_to_copies(within) {
+        return None;
+    }
+    let done = put_copies(volume, stripe, within, data, durability).await?;
+    volume.count(|counters| counters.fast_path += u64::from(done.is_ok()));
+    Some(done)
 }

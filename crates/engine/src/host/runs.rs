@@ -166,12 +166,19 @@ pub(super) async fn write(
     let lying = lying(volume, range)?;
     // As on the fast path; of several stripes, none is waited for while another one is held.
     let mut held: SmallVec<[_; 4]> = SmallVec::new();
+    let mut beside = None;
     for (stripe, within) in stripes(volume.geometry(), range) {
-        if !volume.is_mine(stripe) {
-            return None;
-        }
-        let (key, columns) = (volume.lock_key(stripe), volume.columns(within));
-        let guard = volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
+        let guard = match volume.is_mine(stripe) {
+            true => {
+                let (key, columns) = (volume.lock_key(stripe), volume.columns(within));
+                Some(volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?)
+            }
+            false if beside.is_none() => {
+                beside = Some(volume.write_beside()?);
+                None
+            }
+            false => None,
+        };
         held.push((guard, volume.begin_change(stripe, within)));
     }
     let mut rest = data.clone();

@@ -8,7 +8,7 @@
 //! | any other write, trim | the columns, exclusively, and its region's mark |
 //! | write of several whole stripes | all of them, if all are to be had at once, and their region's mark; otherwise each what it holds by itself |
 
-use crate::cache::{Cache, lock_to_write, put, put_part, put_stripes, write_stripe};
+use crate::cache::{Cache, lock_to_write, put, put_alone, put_part, put_stripes, write_stripe};
 use crate::host::split::take_slice;
 use crate::members::{Places, is_gone};
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
@@ -61,7 +61,10 @@ pub(super) async fn write(
 ) -> Result<(), IoError> {
     let aligned = within.align_out(volume.spec.sector.bytes());
     match (aligned == within, volume.uses_lines()) {
-        (true, true) => write_stripe(volume, stripe, within, data, durability, of).await,
+        (true, true) => match put_alone(volume, stripe, within, &data, durability).await {
+            Some(done) => done,
+            None => write_stripe(volume, stripe, within, data, durability, of).await,
+        },
         (true, false) => {
             let _held = lock_to_put(volume, stripe, within).await;
             put_part(volume, stripe, within, data.into(), durability).await

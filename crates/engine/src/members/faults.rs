@@ -80,6 +80,9 @@ impl Drives {
     /// Whether everything that a plan was to write can be had although these drives did not take their part: all
     /// of them together, as several may fail under one write.
     pub(crate) fn is_kept(&self, plan: &Plan, missed: &DriveSet) -> bool {
+        if missed.is_empty() && plan.request().is_write() {
+            return true; // What it was to write it has written.
+        }
         let health = plan.health();
         let out = DriveSet::first(self.geometry().drives()).minus(&health.writable).union(missed);
         if !plan.request().is_write() {

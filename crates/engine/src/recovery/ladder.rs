@@ -159,6 +159,9 @@ impl Recovery {
     /// with the write, or the next start would call lost what was acknowledged; and not before it, or a power cut would
     /// pass zeroes off as what is lost.
     fn rewritten_by(&self, stripe: StripeIndex, request: Request<'_>, host: &mut Host) -> Places {
+        if !self.any_punctured() {
+            return Places::new();
+        }
         let ranges: &[ByteRange] = match &request {
             Request::Write { range } | Request::WriteZeroes { range } => std::slice::from_ref(range),
             Request::WriteExtents { extents, .. } => extents,

@@ -76,6 +76,7 @@ impl Recovery {
         let volume = self.clone();
         self.shard.env().spawn("repair", async move {
             if let Ok(_user) = volume.enter() {
+                let _closed = volume.close_beside().await;
                 let key = volume.lock_key(stripe);
                 let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
                 if let Err(error) = volume.mend(stripe, &places, Mend::Look).await {

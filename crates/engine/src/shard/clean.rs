@@ -4,7 +4,7 @@
 
 use ::cache::{Bytes, Clean, CleanCounters, FillName, LineName, Piece, StreamName, WriteName};
 use env::sync::Signal;
-use env::{Buf, Env, Slice};
+use env::{Buf, BufferPool, Env, Slice};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,6 +36,8 @@ fn copy(slice: &Slice, at: ByteCount, len: ByteCount) -> Buf {
 /// The read cache's memory on a shard.
 pub(crate) struct CleanRoom {
     env: Env,
+    /// Where what is kept lies: what gives way leaves its memory to what comes, without asking the system for pages.
+    memory: RefCell<BufferPool>,
     clean: RefCell<Clean<Kept>>,
     /// Something that was on its way is there, or will not come.
     changed: Signal,
@@ -57,12 +59,22 @@ impl CleanRoom {
     /// No memory.
     pub(crate) fn new(env: &Env) -> Rc<CleanRoom> {
         let clean = RefCell::new(Clean::new(ByteCount::ZERO));
-        Rc::new(CleanRoom { env: env.clone(), clean, changed: Signal::default() })
+        let memory = RefCell::new(BufferPool::new(ByteCount::ZERO));
+        Rc::new(CleanRoom { env: env.clone(), memory, clean, changed: Signal::default() })
     }
 
     /// How much of it there is from now on.
     pub(crate) fn set_room(&self, room: ByteCount) {
+        if room != self.room() {
+            // Blocks are longer than what lies in them, by a half at most of what is read ahead, and some are on their way.
+            *self.memory.borrow_mut() = BufferPool::new(ByteCount(room.0 * 2));
+        }
         self.clean.borrow_mut().set_room(room);
+    }
+
+    /// Memory for bytes that are to be kept.
+    pub(crate) fn buffer(&self, len: ByteCount) -> Buf {
+        self.memory.borrow().take_reserved(len)
     }
 
     /// How much of it there is.
@@ -163,8 +175,9 @@ impl Fill {
         let slice = match buf.is_hollow() {
             true => Slice::hollow(len),
             false => {
-                let at = at.as_usize();
-                Buf::copy_of(&buf.bytes()[at..at + len.as_usize()]).freeze()
+                let (at, mut kept) = (at.as_usize(), self.room.buffer(len));
+                kept.bytes_mut().copy_from_slice(&buf.bytes()[at..at + len.as_usize()]);
+                kept.freeze()
             }
         };
         self.end(&slice);

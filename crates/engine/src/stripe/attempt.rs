@@ -91,11 +91,24 @@ impl Stripes {
             return (Ended::Failed(IoError::new(IoErrorKind::Gone)), host);
         }
         let _changing = self.changed_by(&request).map(|range| self.begin_change(stripe, range));
-        let written = if how.held { self.write_to_copies(stripe, &request, &host).await } else { None };
+        let copies = match (request, &host) {
+            (Request::Write { range }, Host::Payload(payload, durability)) => {
+                let is_simple = how.held && self.may_go_to_copies(range);
+                payload.only_slice().filter(|_| is_simple).map(|slice| (range, slice, *durability))
+            }
+            _ => None,
+        };
+        let written = match copies {
+            Some((range, slice, durability)) => {
+                Some(self.write_to_copies(stripe, range, slice, durability).await)
+            }
+            None => None,
+        };
         if written == Some(true) {
             return (Ended::Done { skipped: DriveSet::EMPTY, mismatch: None }, host);
         }
-        let ended = self.attempt_by_plans(stripe, &request, &mut host, trouble, how).await;
+        // Boxed here, it is moved once: callers that hand one another their futures stay small.
+        let ended = Box::pin(self.attempt_by_plans(stripe, &request, &mut host, trouble, how)).await;
         if written.is_some() && !matches!(ended, Ended::Done { .. }) {
             // Copies may differ by what some have of it.
             Box::pin(self.distrust(stripe)).await;

@@ -2,21 +2,24 @@
 //!
 //! # Invariant
 //! Whoever is about to write data of a stripe to drives has a [`Changing`] of these bytes, from before the first of them is written
-//! until nothing is written any more. Only then may the bytes be read to be kept ([`CleanUse::may_fill`]).
+//! until nothing is written any more. Only then may the bytes be read to be kept ([`Stripes::may_fill`]).
 //!
 //! A volume that keeps nothing only counts: the memory of the shard is not asked.
 
+use crate::attachment::Closed;
 use crate::shard;
 use crate::stripe::Stripes;
 use ::cache::LineName;
 use plan::Request;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 /// Whether a volume keeps anything in the read cache.
 #[derive(Default)]
 pub(crate) struct CleanUse {
     keeps: Cell<bool>,
+    /// As long as it does, nobody writes beside the owner.
+    closed: RefCell<Option<Closed>>,
     /// Writes that began while it kept nothing, and have not ended.
     unseen: Cell<u32>,
 }
@@ -38,22 +41,25 @@ impl Drop for Changing<'_> {
 }
 
 impl CleanUse {
-    /// Whether what is read now may be kept.
-    pub(crate) fn may_fill(&self) -> bool {
-        self.keeps.get() && self.unseen.get() == 0
-    }
-
     /// Whether something may be kept of the volume, or will be soon.
     pub(crate) fn keeps(&self) -> bool {
         self.keeps.get()
     }
-
-    pub(crate) fn set_keeps(&self, keeps: bool) {
-        self.keeps.set(keeps);
-    }
 }
 
 impl Stripes {
+    /// Whether what is read now may be kept.
+    pub(crate) fn may_fill(&self) -> bool {
+        self.clean.keeps.get() && self.clean.unseen.get() == 0 && !self.beside.is_written()
+    }
+
+    /// Whether something of the volume is kept from now on.
+    pub(crate) fn set_keeps(&self, keeps: bool) {
+        self.clean.keeps.set(keeps);
+        let closed = keeps.then(|| self.beside.close());
+        drop(self.clean.closed.replace(closed));
+    }
+
     /// What the read cache calls a stripe.
     pub(crate) fn line_name(&self, stripe: StripeIndex) -> LineName {
         LineName { volume: self.spec.id.0, stripe }

@@ -3,40 +3,40 @@
 
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{DriveOp, DriveOps};
-use crate::stripe::execute::Host;
+use env::{Durability, Slice};
 use layout::CopyIndex;
-use plan::Request;
 use smallvec::smallvec;
 use std::rc::Rc;
-use units::{ByteCount, StripeIndex};
+use units::{ByteCount, ByteRange, StripeIndex};
 
 impl Stripes {
-    /// Carries out a request, if it is such a write and all is well with the drives; `None`: it has to be planned, and was not begun. False: some
-    /// drive did not take it, which is known by now: the plan writes the same bytes again, to whoever is left.
-    pub(super) async fn write_to_copies(
+    /// Whether a write of these bytes of a stripe is such a write, and all is well with the drives.
+    pub(crate) fn may_go_to_copies(&self, within: ByteRange) -> bool {
+        let geometry = self.geometry();
+        let is_mirrored = geometry.copies() > 1 && geometry.parity_strips() == 0;
+        let (_, at) = geometry.strip_of(ByteCount(within.start.0));
+        // Where all is well no drive is being filled.
+        is_mirrored && self.all_well.get() && at + within.len <= geometry.strip().bytes()
+    }
+
+    /// Writes bytes that [may](Stripes::may_go_to_copies). The caller holds them, and has said that they change. False: some drive did not
+    /// take them, which is known by now: a plan has to write the same bytes again, to whoever is left.
+    pub(crate) async fn write_to_copies(
         self: &Rc<Self>,
         stripe: StripeIndex,
-        request: &Request<'_>,
-        host: &Host,
-    ) -> Option<bool> {
-        let (Request::Write { range }, Host::Payload(payload, durability)) = (request, host) else {
-            return None;
-        };
+        within: ByteRange,
+        slice: &Slice,
+        durability: Durability,
+    ) -> bool {
         let geometry = self.geometry();
-        let (index, at) = geometry.strip_of(ByteCount(range.start.0));
-        let slice = payload.only_slice()?;
-        let is_mirrored = geometry.copies() > 1 && geometry.parity_strips() == 0;
-        let is_simple = is_mirrored && self.all_well.get() && self.state().being_replaced().is_empty();
-        if !is_simple || at + range.len > geometry.strip().bytes() {
-            return None;
-        }
+        let (index, at) = geometry.strip_of(ByteCount(within.start.0));
         let map = geometry.stripe_map(stripe);
         let mut ops = DriveOps::default();
         for copy in (0..geometry.copies()).map(CopyIndex) {
             let cell = map.data_cell(index, copy);
             let offset = self.raw(cell.offset) + at;
             ops.ask(self, cell.drive, |member| {
-                DriveOp::Io(member.write(offset, smallvec![slice.clone()], *durability))
+                DriveOp::Io(member.write(offset, smallvec![slice.clone()], durability))
             });
         }
         let mut is_done = true;
@@ -47,6 +47,6 @@ impl Stripes {
                 let _ = self.write_fault(answered.slot, answered.member.as_ref(), error);
             }
         });
-        Some(lacking.await.settled(self).await.is_ok() && is_done)
+        lacking.await.settled(self).await.is_ok() && is_done
     }
 }

@@ -108,6 +108,12 @@ impl DirtyRegions {
         }
     }
 
+    /// Counts a write in where the region is marked; false: it is not, and nothing was begun.
+    fn try_begin_marked(&self, region: RegionIndex) -> bool {
+        let is_marked = self.marks.borrow()[region.0 as usize] == Mark::Dirty;
+        is_marked && self.try_begin(region).is_ok()
+    }
+
     fn refusal(&self, region: RegionIndex) -> Option<IoError> {
         match self.marks.borrow()[region.0 as usize] {
             Mark::Refused(error) => Some(error),
@@ -174,6 +180,14 @@ impl Drop for Writing {
     fn drop(&mut self) {
         self.volume.dirty.end(self.region, self.volume.shard.env().executor().tick());
     }
+}
+
+/// Counts a write in, if its region is marked; `None`: it is not, and has to be first.
+pub(crate) fn begin_marked_write(
+    volume: &Rc<crate::stripe::Stripes>,
+    region: RegionIndex,
+) -> Option<Writing> {
+    volume.dirty.try_begin_marked(region).then(|| Writing { volume: volume.clone(), region })
 }
 
 /// Makes sure that the region is marked durably, and counts a write in.

@@ -89,7 +89,7 @@ pub(crate) struct Segment {
 
 /// Memory the plan takes from the pool when it is executed.
 pub(crate) fn scratch_need(plan: &Plan) -> ByteCount {
-    let own = |read: &Read| segments(plan, read).into_iter().filter(|segment| is_own(segment.target));
+    let own = |read: &Read| segments(plan, read).filter(|segment| is_own(segment.target));
     let reads: u64 = plan
         .reads()
         .iter()
@@ -104,15 +104,19 @@ fn is_own(target: Target) -> bool {
     matches!(target, Target::Read { .. })
 }
 
-pub(crate) fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
-    let mut segments: SmallVec<[Segment; 4]> = SmallVec::new();
-    for part in plan.read_parts(read) {
-        match segments.last_mut() {
-            Some(last) if is_own(last.target) && is_own(part.into) => last.len += part.len.0,
-            _ => segments.push(Segment { target: part.into, len: part.len.0 }),
+/// The buffers of a read, in order.
+pub(crate) fn segments<'p>(plan: &'p Plan, read: &Read) -> impl Iterator<Item = Segment> + use<'p> {
+    let mut parts = plan.read_parts(read).iter().peekable();
+    std::iter::from_fn(move || {
+        let first = parts.next()?;
+        let mut segment = Segment { target: first.into, len: first.len.0 };
+        while is_own(first.into)
+            && let Some(next) = parts.next_if(|next| is_own(next.into))
+        {
+            segment.len += next.len.0;
         }
-    }
-    segments
+        Some(segment)
+    })
 }
 
 impl Stripes {
@@ -482,7 +486,7 @@ impl Memory {
         buffers: &mut impl Iterator<Item = Buf>,
         is_read: bool,
     ) {
-        for (segment, buf) in segments(plan, &plan.reads()[slot]).into_iter().zip(buffers) {
+        for (segment, buf) in segments(plan, &plan.reads()[slot]).zip(buffers) {
             match segment.target {
                 Target::Host { at } => {
                     if let Some(part) = self.part(at.0) {

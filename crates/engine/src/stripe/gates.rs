@@ -49,6 +49,7 @@ impl Stripes {
     /// Only these stripes are in use from now on. Done when nobody holds one any more that was in use before.
     pub(crate) async fn confine_to(&self, live: std::ops::Range<u64>) {
         let before = self.set_live(live.clone());
+        let _closed = self.close_beside().await;
         let end = before.end.min(self.geometry().stripes().0);
         let gone = (before.start..live.start.min(end)).chain(live.end.max(before.start)..end);
         for (stripe, nth) in gone.map(StripeIndex).filter(|stripe| self.is_mine(*stripe)).zip(1_u64..) {

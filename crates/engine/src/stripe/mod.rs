@@ -4,6 +4,7 @@
 //! do when bytes cannot be had is decided above, in [`recovery`](crate::recovery).
 
 mod attempt;
+mod beside;
 mod clean;
 mod compute;
 mod copies;
@@ -20,11 +21,11 @@ mod together;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
 pub(crate) use clean::CleanUse;
-pub(crate) use dirty::{DirtyRegions, begin_write};
+pub(crate) use dirty::{DirtyRegions, Writing, begin_marked_write, begin_write};
 pub(crate) use drive_ops::{DriveOp, DriveOps};
 pub(crate) use execute::Host;
 pub(crate) use flush::Flush;
-pub(crate) use journal::{Devices, JournalSlot, record_slices};
+pub(crate) use journal::{ByJournal, Devices, JournalSlot, record_slices};
 pub use journal::{JournalTerms, ring_len};
 pub(crate) use payload::Payload;
 pub use stripes::Stripes;

@@ -60,7 +60,7 @@ pub use log::ring_len;
 use log::{About, Change, ChangeKind, LogId, StripeRing};
 use ondisk::{TailPlace, Uuid};
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
-pub(crate) use slot::JournalSlot;
+pub(crate) use slot::{ByJournal, JournalSlot};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
