@@ -128,7 +128,7 @@ fn place(
 ) -> Result<(Geometry, u64, ByteCount)> {
     let longest = extents::longest(gaps).unwrap_or(0..0);
     let room = ByteCount(longest.end - longest.start);
-    let whole = wanted.shape.geometry(strip, room).map_err(invalid)?;
+    let whole = rounded(wanted.shape.geometry(strip, room).map_err(invalid)?)?;
     let Some(size) = wanted.size else { return Ok((whole, longest.start, whole.capacity())) };
     if size.is_zero() || !size.is_aligned(sector.bytes()) {
         return Err(invalid(format!(
@@ -144,9 +144,25 @@ fn place(
             wanted.shape.level.title()
         )));
     }
-    let geometry = whole.with_member_size(whole.member_size_for(size)).map_err(invalid)?;
+    let least = whole.member_size_for(size);
+    let used = if is_rounded(&whole) { least.align_up(ByteCount::MIB) } else { least };
+    let geometry = whole.with_member_size(used).map_err(invalid)?;
     let start = extents::first_fit(gaps, geometry.member_size()).unwrap_or(longest.start);
     Ok((geometry, start, size))
+}
+
+/// Whether a volume takes whole MiB of each drive: mirrors do, which are served in as large strips as fit into what they
+/// take ([`engine`]), whatever size the drives have.
+fn is_rounded(geometry: &Geometry) -> bool {
+    geometry.level() == Level::Raid1 && geometry.member_size() >= ByteCount::MIB
+}
+
+/// A layout that takes all it can of each drive: whole MiB where it is [rounded](is_rounded).
+fn rounded(geometry: Geometry) -> Result<Geometry> {
+    match is_rounded(&geometry) {
+        true => geometry.with_member_size(geometry.member_size().align_down(ByteCount::MIB)).map_err(invalid),
+        false => Ok(geometry),
+    }
 }
 
 /// How much of each drive can be used: as much as the smallest has before its label.
