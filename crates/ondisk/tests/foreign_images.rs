@@ -3,7 +3,7 @@
 mod foreign;
 
 use foreign::{Array, Drive, arrays, seen, told};
-use ondisk::foreign::{Feature, Format, FoundVolume, Record, Role, Standing, State, reconcile};
+use ondisk::foreign::{Feature, Format, FoundVolume, Record, Role, Standing, State, UNPLACED, reconcile};
 use units::{ByteCount, DriveIndex, DriveSet};
 
 fn named(name: &str) -> Array {
@@ -146,9 +146,17 @@ fn drives_that_are_known_by_serial_number_are_not_placed_without_one() {
     drives[1].serial = None;
     let without = found(&drives);
     assert_eq!(without.state, State::Degraded);
-    assert_eq!((without.others[0].drive, without.others[0].what), (1, "unplaced"));
+    assert_eq!((without.others[0].drive, without.others[0].what), (1, UNPLACED));
     drives[1].serial = Some("ANOTHER".into());
     assert_eq!(told(&drives[1]).notes, ["holds Intel RAID metadata that do not list its serial number"]);
+    // A bridge to USB tells a number of its own, perhaps the same for every drive: that is no number, and no identity.
+    drives[2].serial = Some("ANOTHER".into());
+    let bridged = found(&drives);
+    let others: Vec<_> = bridged.others.iter().map(|other| (other.drive, other.what)).collect();
+    assert_eq!(others, [(1, UNPLACED), (2, UNPLACED)]);
+    let said = &bridged.others[0].reason;
+    assert!(said.contains("one of REFDISK0001, REFDISK0003, REFDISK0002, REFDISK0004"), "{said}");
+    assert!(said.contains("--guess"), "{said}");
 }
 
 /// Writes the checksum of a superblock of version 1.x anew.

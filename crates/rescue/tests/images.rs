@@ -5,6 +5,9 @@
 //! overwritten with zeroes later ([`ZEROED`]). A sample of arrays is in
 //! `images/`, packed; with `RESCUE_IMAGES=DIR` all `*.tar.xz` in that folder are read instead.
 //!
+//! Those whose names begin with `imsm` are of `mdadm -e imsm` on drives with the serial numbers `REFDISK0001`, and so on; with two volumes each
+//! has its own sectors from 0 on.
+//!
 //! Those whose names end with `-half` were stopped in the middle of `mdadm --grow` (`-n 5`, `-l 6 -n 5`, `-c 128`; `-n 4` after
 //! `--array-size`), by `frozen` in `md/sync_action`, members of 48 MiB with `--data-offset=8M`.
 

@@ -41,7 +41,7 @@ mod section;
 pub use glimpse::{Glimpse, Got};
 pub use metadata::{leaves_room, metadata};
 pub use partitions::partitions;
-pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, reconcile};
+pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, UNPLACED, reconcile};
 pub use record::{
     Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,
 };

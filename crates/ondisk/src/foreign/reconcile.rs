@@ -12,7 +12,7 @@
 //!
 //! Stale members and copies are listed with the reason, and never read for the volume's data.
 
-use super::record::{Consistency, Feature, MemberRecord, Record, Role, VolumeRecord};
+use super::record::{Consistency, Entry, Feature, MemberRecord, Record, Role, VolumeRecord};
 use super::section::{Arrangement, Section, sections};
 use crate::foreign::{Format, Identity};
 use std::collections::BTreeMap;
@@ -74,6 +74,9 @@ pub struct FoundMember {
     /// Why it is not current: a sentence.
     pub reason: Option<String>,
 }
+
+/// What a drive is whose place in a volume nobody can tell ([`FoundOther::what`]).
+pub const UNPLACED: &str = "unplaced";
 
 /// A drive that has to do with a volume and is none of its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -297,9 +300,12 @@ fn place(
         }
         (_, Role::Unknown) => {
             return other(
-                "unplaced",
+                UNPLACED,
                 format!(
-                    "{name} belongs to it, and its place is found by its serial number alone; give the number"
+                    "{name} belongs to it, and its place is known by its serial number alone, which it does not tell: give it \
+                     ({}), as in 'softroc rescue DRIVE... --serial DRIVE=NUMBER', or have the order guessed: 'softroc \
+                     rescue DRIVE... --guess'",
+                    members_keys(record)
                 ),
             );
         }
@@ -345,6 +351,16 @@ fn place(
             }
         }
         None => *place = Some(found),
+    }
+}
+
+/// How the members are named, for a sentence.
+fn members_keys(record: &VolumeRecord) -> String {
+    let is_member = |entry: &&Entry| matches!(entry.role, Role::Active(_) | Role::Rebuilding(_));
+    let keys: Vec<&str> = record.entries.iter().filter(is_member).map(|entry| entry.key.as_str()).collect();
+    match keys.is_empty() {
+        true => "its metadata name none".into(),
+        false => format!("one of {}", keys.join(", ")),
     }
 }
 

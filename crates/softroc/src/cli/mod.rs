@@ -453,7 +453,8 @@ pub struct Rescue {
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
-    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives without metadata.
+    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives without metadata; of
+    /// Intel's arrays, whose metadata know drives by serial number, the order of those that tell none.
     #[arg(long)]
     pub guess: bool,
 
