@@ -44,7 +44,10 @@ fn packed() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
     // What an interrupted reshape left lies in two ways at once: there is nothing that a guess could be right about.
-    let is_one = |name: &str| name.ends_with(".tar.xz") && !name.ends_with("-half.tar.xz");
+    let is_one = |name: &str| {
+        name.ends_with(".tar.xz")
+            && !["-half", "-backup"].iter().any(|half| name.ends_with(&format!("{half}.tar.xz")))
+    };
     files.retain(|file| is_one(&file.to_string_lossy()));
     files.sort();
     files

@@ -35,7 +35,10 @@ pub fn run(rescue: &Rescue) -> Outcome {
     let shard = world_real::Shard::new(&settings)?;
     let (env, rescue) = (shard.env().clone(), rescue.clone());
     shard.run(async move {
-        let scan = rescue::scan(&env, &named).await;
+        let mut scan = rescue::scan(&env, &named).await;
+        if let Some(file) = &rescue.backup_file {
+            rescue::with_backup(&env, &mut scan, file).await.map_err(Failure::refused)?;
+        }
         if rescue.guess {
             return guess(&env, &rescue, scan).await;
         }

@@ -191,3 +191,19 @@ fn drives_whose_serial_numbers_nobody_knows_are_put_in_order_and_all_their_volum
         }
     }
 }
+
+/// What a reshape overwrites where it goes over its own data is in a file of mdadm's.
+#[test]
+fn an_interrupted_reshape_is_read_with_its_backup_file() {
+    let Some(folder) = unpacked("raid5-4-chunk64to128-backup") else { return };
+    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let [a, b, c, d] = &drives[..] else { unreachable!() };
+    let without = softroc(&["rescue", a, b, c, d]);
+    assert!(without.stdout.contains("rescue DRIVE... --backup-file FILE"), "{}", without.stdout);
+    let file = folder.file("backup");
+    let with = softroc(&["rescue", a, b, c, d, "--backup-file", &file]);
+    assert!(with.stdout.contains("complete") && with.code == 0, "{}", with.stdout);
+    let wrong = softroc(&["rescue", a, b, c, d, "--backup-file", a]);
+    assert_eq!(wrong.code, 3, "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("does not begin with md_backup_data"), "{}", wrong.stderr);
+}

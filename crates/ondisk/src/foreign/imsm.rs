@@ -290,6 +290,7 @@ impl Image {
             from: words(&source),
             to: format!("{}, at its unit {unit}", words(&volume.map)),
             shift: 0,
+            layouts: None,
         })
     }
 

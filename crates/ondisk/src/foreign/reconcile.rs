@@ -124,6 +124,9 @@ pub struct FoundVolume {
     pub others: Vec<FoundOther>,
     /// Where its bytes are, in order; empty where that is not known.
     pub sections: Vec<Section>,
+    /// What of it lies in the backup of a reshape and not on its members: bytes of the volume, and where they begin in that file. Then the
+    /// sections are the bytes around it ([`FoundVolume::take_backup`]).
+    pub saved: Vec<(ByteRange, ByteOffset)>,
     /// What can be done with it.
     pub state: State,
     /// Why it is not complete, and what else a reader should know: a sentence each.
@@ -135,7 +138,8 @@ pub struct FoundVolume {
 impl FoundVolume {
     /// The size of what can be served of it.
     pub fn capacity(&self) -> ByteCount {
-        ByteCount(self.sections.iter().map(|section| section.within.len.0).sum())
+        let sections = self.sections.iter().map(|section| section.within.len.0);
+        ByteCount(sections.chain(self.saved.iter().map(|(bytes, _)| bytes.len.0)).sum())
     }
 
     /// Whether all its data can be read without the members in `out`, by slot.
@@ -199,6 +203,7 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
         members,
         others,
         sections: Vec::new(),
+        saved: Vec::new(),
         state: State::NotReadable,
         reasons,
     };
@@ -206,12 +211,15 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     Some(found)
 }
 
+/// How a sentence begins that says why there are no sections.
+pub(super) const UNREADABLE: &str = "it cannot be read: ";
+
 /// Fills in sections, state and what there is to say about them.
-fn judge(found: &mut FoundVolume) {
+pub(super) fn judge(found: &mut FoundVolume) {
     let sizes: Vec<_> = found.members.iter().map(|member| member.drive.map(|_| member.data.len)).collect();
     match sections(&found.record, &sizes) {
         Ok(sections) => found.sections = sections,
-        Err(why) => found.reasons.push(format!("it cannot be read: {why}")),
+        Err(why) => found.reasons.push(format!("{UNREADABLE}{why}")),
     }
     let out = found.out();
     found.state = match found.survives(&out) {
