@@ -317,7 +317,7 @@ fn way_of(
         }
         None => whole,
     };
-    let (save_at, save) = save_place(&label, volume, &geometry)?;
+    let (save_at, save) = save_place(&label, &volume.geometry, &geometry)?;
     let reshape = reshape_between(volume, &geometry, (capacity, save.member_size()));
     let reshape = reshape.map_err(|why| {
         invalid(format!("'{name}' cannot be moved so: {why}; add drives with --add, or copy it to a volume on other drives"))
@@ -408,11 +408,11 @@ fn check_drives(name: &str, label: &Label, of: &VolumeLabel, candidates: &[Candi
 }
 
 /// Where windows of a layout are saved, from the beginning of the room of the journals, and how.
-fn save_place(label: &Label, volume: &Volume, geometry: &Geometry) -> Result<(u64, Geometry)> {
+pub(crate) fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) -> Result<(u64, Geometry)> {
     let taken = label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
     let gap = extents::longest(&extents::gaps(taken.collect(), Tail::JOURNALS.0)).unwrap_or(0..0);
     let row = geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe());
-    let least = Reshape::least_save(&engine::served(&volume.geometry), &engine::served(geometry)).0;
+    let least = Reshape::least_save(&engine::served(from), &engine::served(geometry)).0;
     let most = at_a_time(geometry.member_size(), ByteCount(MOST_SAVED)).0.max(least);
     let most = ((gap.end - gap.start) / 2).min(most).max(row);
     let save = geometry.with_member_size(ByteCount(most / row * row)).map_err(invalid)?;

@@ -29,7 +29,7 @@ mod shape;
 mod unfinished_imports;
 
 pub(crate) use failed::refuse_failed;
-pub(crate) use grow::info_on_its_way;
+pub(crate) use grow::{info_on_its_way, save_place};
 pub use preview::{DriveOperations, Preview, preview};
 pub(crate) use shape::free_end;
 
