@@ -15,6 +15,7 @@ mod grown;
 mod half_done;
 mod hosts;
 mod imports_md;
+mod imports_reshape;
 mod journals;
 mod kept;
 mod life;

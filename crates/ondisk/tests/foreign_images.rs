@@ -3,8 +3,10 @@
 mod foreign;
 
 use foreign::{Array, Drive, arrays, seen, told};
-use ondisk::foreign::{Feature, Format, FoundVolume, Record, Role, Standing, State, reconcile};
-use units::{ByteCount, DriveIndex, DriveSet};
+use ondisk::foreign::{
+    Backup, Feature, Format, FoundVolume, Record, Role, Standing, State, UNPLACED, reconcile,
+};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 
 fn named(name: &str) -> Array {
     arrays().into_iter().find(|array| array.name == name).unwrap()
@@ -146,9 +148,17 @@ fn drives_that_are_known_by_serial_number_are_not_placed_without_one() {
     drives[1].serial = None;
     let without = found(&drives);
     assert_eq!(without.state, State::Degraded);
-    assert_eq!((without.others[0].drive, without.others[0].what), (1, "unplaced"));
+    assert_eq!((without.others[0].drive, without.others[0].what), (1, UNPLACED));
     drives[1].serial = Some("ANOTHER".into());
     assert_eq!(told(&drives[1]).notes, ["holds Intel RAID metadata that do not list its serial number"]);
+    // A bridge to USB tells a number of its own, perhaps the same for every drive: that is no number, and no identity.
+    drives[2].serial = Some("ANOTHER".into());
+    let bridged = found(&drives);
+    let others: Vec<_> = bridged.others.iter().map(|other| (other.drive, other.what)).collect();
+    assert_eq!(others, [(1, UNPLACED), (2, UNPLACED)]);
+    let said = &bridged.others[0].reason;
+    assert!(said.contains("one of REFDISK0001, REFDISK0003, REFDISK0002, REFDISK0004"), "{said}");
+    assert!(said.contains("--guess"), "{said}");
 }
 
 /// Writes the checksum of a superblock of version 1.x anew.
@@ -316,4 +326,62 @@ fn metadata_of_two_arrays_on_a_drive_are_both_told() {
         told.notes
     );
     assert_eq!(reconcile(&seen(&drives)).len(), 2);
+}
+
+/// A backup of the array of [`on_its_way`], of these stretches of the volume in sectors.
+fn backup(stretches: &[(u64, u64)]) -> Backup {
+    let found = on_its_way(0, [0; 5]);
+    let stretch = |(from, to): &(u64, u64)| {
+        (ByteRange::from_to(ByteOffset(from * 512), ByteOffset(to * 512)), ByteOffset(4096))
+    };
+    Backup {
+        array: found.record.identity.bytes[..].try_into().unwrap(),
+        written_unix_s: found.record.updated_unix_s.unwrap(),
+        stretches: stretches.iter().map(stretch).collect(),
+    }
+}
+
+/// Where the reshape had come to decides what is read of the file, and whether it is of that moment.
+#[test]
+fn of_a_backup_is_read_what_lies_ahead_of_the_reshape() {
+    // Rows of three strips of 128 sectors become rows of four; both end together after 1536.
+    let taken = |position: u64, stretches: &[(u64, u64)]| {
+        let mut found = on_its_way(position, [0; 5]);
+        let why = found.take_backup(&backup(stretches)).err();
+        let pieces = |range: &ByteRange| (range.start.0 / 512, range.end().0 / 512);
+        let saved: Vec<_> = found.saved.iter().map(|(bytes, _)| pieces(bytes)).collect();
+        let sections: Vec<_> = found.sections.iter().map(|one| pieces(&one.within)).collect();
+        (why.unwrap_or_default(), saved, sections, found)
+    };
+    let end = {
+        let (why, saved, sections, found) = taken(512, &[(0, 1536)]);
+        assert_eq!((why.as_str(), saved), ("", vec![(512, 1536)]));
+        assert_eq!(
+            found.saved[0].1,
+            ByteOffset(4096 + 512 * 512),
+            "it begins in the middle of what is saved"
+        );
+        assert_eq!(found.state, State::Complete, "{:?}", found.reasons);
+        assert_eq!((sections.len(), sections[0], sections[1].0), (2, (0, 512), 1536));
+        assert_eq!(found.capacity(), ByteCount(sections[1].1 * 512), "nothing is lacking");
+        sections[1].1
+    };
+    // Nothing of the reshape is behind what is saved: all of it is on the members.
+    let (why, saved, sections, _) = taken(1536, &[(0, 1536)]);
+    assert_eq!((why.as_str(), saved, sections), ("", vec![], vec![(0, 1536), (1536, end)]));
+    let (why, ..) = taken(1024, &[(0, 768)]);
+    assert!(why.contains("it is of an earlier moment"), "{why}");
+    let (why, ..) = taken(512, &[(768, 1536)]);
+    assert!(why.contains("of another moment"), "{why}");
+    let (why, ..) = taken(0, &[(0, 384), (768, 1536)]);
+    assert!(why.contains("of another moment"), "a gap: {why}");
+    let (why, ..) = taken(0, &[(0, 100)]);
+    assert!(why.contains("which are no stripes of the array"), "{why}");
+    // Past its critical section nothing is read from it.
+    let (why, saved, _, found) = taken(2 * 1536, &[(0, 1536)]);
+    assert_eq!((why.as_str(), saved), ("", vec![]));
+    assert!(found.reasons.iter().any(|said| said.contains("not needed")), "{:?}", found.reasons);
+    let mut another = backup(&[(0, 1536)]);
+    another.array[0] ^= 1;
+    assert!(!on_its_way(0, [0; 5]).is_of(&another));
 }

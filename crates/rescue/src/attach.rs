@@ -23,11 +23,11 @@ pub fn attachment(scan: &Scan, volume: &ScannedVolume, id: VolumeId) -> Result<A
         return Err(found.reasons.last().cloned().unwrap_or_else(|| "it is not readable".into()));
     }
     let (geometry, sources) = match &found.sections[..] {
-        [section] if section.within.start == ByteOffset(0) => {
+        [section] if section.within.start == ByteOffset(0) && found.saved.is_empty() => {
             (section.geometry()?, windows(scan, found, section)?)
         }
         sections => {
-            let joined = joined(scan, found, sections, id)?;
+            let joined = joined(scan, volume, sections, id)?;
             (joined.geometry()?, vec![Some(Arc::new(joined) as Arc<dyn DriveSource>)])
         }
     };
@@ -113,7 +113,13 @@ fn window(
     Ok(Some(Arc::new(Window::new(source, ByteRange::new(ByteOffset(begin), length)))))
 }
 
-fn joined(scan: &Scan, found: &FoundVolume, sections: &[Section], id: VolumeId) -> Result<Sections, String> {
+fn joined(
+    scan: &Scan,
+    volume: &ScannedVolume,
+    sections: &[Section],
+    id: VolumeId,
+) -> Result<Sections, String> {
+    let found = &volume.found;
     let mut parts: Vec<Part> = Vec::new();
     for section in sections {
         let (geometry, members) = (section.geometry()?, windows(scan, found, section)?);
@@ -125,6 +131,16 @@ fn joined(scan: &Scan, found: &FoundVolume, sections: &[Section], id: VolumeId) 
         let array = Computed::new(attached(id, name, geometry, geometry.capacity(), members));
         let array: Arc<dyn DriveSource> = Arc::new(array);
         parts.push((one_drive(geometry.capacity())?, section.within, vec![Some(array)]));
+    }
+    // The sections are what lies before and behind, and their first bytes are where they begin in the volume.
+    let end = found.saved.last().map(|(bytes, _)| bytes.end());
+    let behind = |(_, within, _): &Part| end.is_some_and(|end| within.start >= end);
+    let behind = parts.iter().position(behind).unwrap_or(parts.len());
+    for (bytes, at) in found.saved.iter().rev() {
+        let source = volume.backup.clone().ok_or("a part of it is in a file that is not here")?;
+        let window = Window::new(source, ByteRange::new(*at, bytes.len));
+        let whole = ByteRange::new(ByteOffset(0), bytes.len);
+        parts.insert(behind, (one_drive(bytes.len)?, whole, vec![Some(Arc::new(window))]));
     }
     Ok(Sections::new(&found.record.name, parts))
 }

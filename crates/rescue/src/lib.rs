@@ -12,16 +12,19 @@
 //! | --- | --- |
 //! | `scan.rs` | [`scan`]: from drives to volumes |
 //! | `attach.rs` | [`attachment`]: from a volume to what the engine serves |
-//! | `guess/` | [`guess()`]: how an array was laid out whose metadata are gone |
+//! | `guess/` | [`guess()`]: how an array was laid out whose metadata are gone; [`places`]: which drive has which slot where they say all but that |
 //! | `sections.rs` | volumes that lie on their drives in several pieces, as one drive |
+//! | `backup.rs` | what an interrupted reshape of Linux md has in a file |
 //! | `computed.rs` | a piece with parity, as one drive |
 
 mod attach;
+mod backup;
 mod computed;
 mod guess;
 mod scan;
 mod sections;
 
 pub use attach::{attachment, guessed_attachment};
-pub use guess::{Candidate, Guess, Sureness, guess};
+pub use backup::with_backup;
+pub use guess::{Candidate, Guess, Sureness, guess, places};
 pub use scan::{Named, Scan, ScannedDrive, ScannedVolume, assemble, scan};

@@ -68,6 +68,8 @@ pub struct ScannedVolume {
     pub export: String,
     /// What its drives say.
     pub found: FoundVolume,
+    /// The backup of its reshape, where a part of it is read from there ([`FoundVolume::saved`]).
+    pub backup: Option<Arc<dyn DriveSource>>,
 }
 
 /// All drives, and the volumes that they make.
@@ -117,9 +119,11 @@ pub fn assemble(mut drives: Vec<ScannedDrive>) -> Scan {
     }
     let seen: Vec<Seen> = drives.iter().enumerate().flat_map(|(index, drive)| seen(index, drive)).collect();
     let mut exports = BTreeSet::new();
-    let volumes = reconcile(&seen)
-        .into_iter()
-        .map(|found| ScannedVolume { export: export_name(&found, &mut exports), found });
+    let volumes = reconcile(&seen).into_iter().map(|found| ScannedVolume {
+        export: export_name(&found, &mut exports),
+        found,
+        backup: None,
+    });
     let volumes = volumes.collect();
     Scan { drives, volumes }
 }

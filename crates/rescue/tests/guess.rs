@@ -2,13 +2,14 @@
 //! cannot be told.
 //!
 //! The images are those of `images.rs`, with everything but the data of volumes overwritten by zeroes. A sample is in
-//! the repository; `RESCUE_IMAGES=DIR` takes all of a folder, as there.
+//! the repository; `RESCUE_IMAGES=DIR` takes all of a folder, as there. Those of Intel's arrays are also taken as they are, but for the
+//! serial numbers of their drives.
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
 use env::{DriveSource, Env};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityIndex, Shape};
-use rescue::{Candidate, Guess, Named, Sureness, guess, scan};
+use rescue::{Candidate, Guess, Named, Sureness, guess, places, scan};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +44,10 @@ fn packed() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
     // What an interrupted reshape left lies in two ways at once: there is nothing that a guess could be right about.
-    let is_one = |name: &str| name.ends_with(".tar.xz") && !name.ends_with("-half.tar.xz");
+    let is_one = |name: &str| {
+        name.ends_with(".tar.xz")
+            && !["-half", "-backup"].iter().any(|half| name.ends_with(&format!("{half}.tar.xz")))
+    };
     files.retain(|file| is_one(&file.to_string_lossy()));
     files.sort();
     files
@@ -165,8 +169,17 @@ async fn guessed(env: &Env, paths: &[String]) -> (Guess, Vec<Vec<u8>>) {
 
 /// What is no candidate: levels that are not guessed (linear, copies far apart, offset or on an odd number of drives), and
 /// drives with two volumes.
-const NOT_GUESSED: [&str; 7] =
-    ["linear-3", "raid10-4-f2", "raid10-5-f2", "raid10-5-n2", "raid10-5-n3", "raid10-5-o2", "ddf-two-vols"];
+const NOT_GUESSED: [&str; 9] = [
+    "linear-3",
+    "raid10-4-f2",
+    "raid10-5-f2",
+    "raid10-5-n2",
+    "raid10-5-n3",
+    "raid10-5-o2",
+    "ddf-two-vols",
+    "imsm-two-vols",
+    "imsm-two-vols-2drives",
+];
 /// Where the pattern is so regular that another strip or layout fits it as well.
 const NOT_TOLD: [&str; 2] = ["raid5-3-left-symmetric", "raid5-4-chunk4"];
 
@@ -304,5 +317,168 @@ fn drives_that_look_alike_everywhere_are_said_to_be_so() {
         let (found, _) = guessed(&env, &drives.paths).await;
         assert!(found.candidates.iter().all(|one| one.sureness < Sureness::Likely), "{}", told(&found));
         assert!(found.findings.iter().any(|said| said.contains("nothing tells")), "{}", told(&found));
+    });
+}
+
+/// Intel's arrays in `images/`; their metadata know the drives by serial number, which the files do not have.
+fn by_serial_number() -> Vec<PathBuf> {
+    let is_one = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().starts_with("imsm");
+    packed().into_iter().filter(is_one).collect()
+}
+
+fn permutations(of: &[String]) -> Vec<Vec<String>> {
+    let [_, _, ..] = of else { return vec![of.to_vec()] };
+    let with = |at: usize| {
+        let rest = [&of[..at], &of[at + 1..]].concat();
+        permutations(&rest).into_iter().map(move |rest| [&of[at..=at], &rest].concat())
+    };
+    (0..of.len()).flat_map(with).collect()
+}
+
+fn without_numbers(paths: &[String]) -> Vec<Named> {
+    paths.iter().map(|name| Named { name: name.clone(), serial: None }).collect()
+}
+
+/// What is guessed of these drives, whose metadata say all but their order.
+async fn placed(env: &Env, named: &[Named]) -> Guess {
+    let found = scan(env, named).await;
+    places(env, &found).await.unwrap().expect("drives without a place")
+}
+
+/// How many bytes of the volumes hold something else than was written, as the metadata have it with the numbers that were guessed. In
+/// sectors of a sample.
+async fn wrong_with(env: &Env, named: &[Named], candidate: &Candidate) -> usize {
+    let mut named = named.to_vec();
+    for (drive, number) in &candidate.serials {
+        named[*drive].serial = Some(number.clone());
+    }
+    let found = scan(env, &named).await;
+    assert!(!found.volumes.is_empty());
+    let images: Vec<Vec<u8>> = named.iter().map(|one| std::fs::read(&one.name).unwrap()).collect();
+    let wrong = found.volumes.iter().map(|volume| {
+        assert!(
+            rescue::attachment(&found, volume, engine::VolumeId(0)).is_ok(),
+            "{:?}",
+            volume.found.reasons
+        );
+        let order = volume.found.members.iter().map(|member| member.drive).collect();
+        let start = volume.found.members.iter().find(|member| member.drive.is_some()).unwrap().data.start;
+        let geometry = volume.found.sections[0].geometry().unwrap();
+        right_and_wrong(&Candidate { geometry, order, start, ..candidate.clone() }, &images).1
+    });
+    wrong.sum()
+}
+
+#[test]
+fn images_without_their_serial_numbers_are_put_in_order_however_they_are_named() {
+    for file in by_serial_number() {
+        let Some(array) = unpack(&file) else { return };
+        on_a_shard(async move |env| {
+            for given in permutations(&array.paths) {
+                let named = without_numbers(&given);
+                let guess = placed(&env, &named).await;
+                let best = &guess.candidates[0];
+                let why = format!("{} as {given:?}:\n{}", array.name, told(&guess));
+                assert_eq!(wrong_with(&env, &named, best).await, 0, "{why}");
+                assert!(best.sureness >= Sureness::Likely, "{why}");
+                for other in &guess.candidates[1..] {
+                    assert!(other.sureness < Sureness::Likely, "{why}");
+                }
+            }
+        });
+    }
+}
+
+/// The image of one drive is missing, or one tells its number.
+#[test]
+fn fewer_images_and_some_numbers_are_enough_where_the_level_is() {
+    for file in by_serial_number() {
+        let Some(array) = unpack(&file) else { return };
+        let can_miss_one = !array.name.contains("raid0") && !array.name.contains("two-vols");
+        on_a_shard(async move |env| {
+            for left in 0..array.paths.len() {
+                let mut given = array.paths.clone();
+                given.rotate_left(left);
+                if can_miss_one {
+                    let named = without_numbers(&given[1..]);
+                    let guess = placed(&env, &named).await;
+                    let (best, why) = (&guess.candidates[0], format!("{}: {}", array.name, told(&guess)));
+                    let is_right = wrong_with(&env, &named, best).await == 0;
+                    assert!(is_right || best.sureness < Sureness::Likely, "sure, and wrong: {why}");
+                    assert!(is_right, "{why}");
+                }
+                let mut named = without_numbers(&given);
+                named[0].serial = Some(format!("REFDISK{:04}", left + 1));
+                let guess = placed(&env, &named).await;
+                let (best, why) = (&guess.candidates[0], format!("{}: {}", array.name, told(&guess)));
+                assert!(best.serials.contains(&(0, format!("REFDISK{:04}", left + 1))), "{why}");
+                assert_eq!(wrong_with(&env, &named, best).await, 0, "{why}");
+            }
+        });
+    }
+}
+
+/// Noise that adds up to zero over all drives, where the data of a volume are.
+fn overwrite_with_noise(paths: &[String], len: usize) {
+    let mut state = 7_u64;
+    let mut sum = vec![0_u8; len];
+    for (number, path) in paths.iter().enumerate() {
+        let mut bytes = std::fs::read(path).unwrap();
+        if number + 1 == paths.len() {
+            bytes[..len].copy_from_slice(&sum);
+        } else {
+            for (byte, sum) in bytes[..len].iter_mut().zip(&mut sum) {
+                state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+                *byte = (state >> 56) as u8;
+                *sum ^= *byte;
+            }
+        }
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn what_the_drives_do_not_tell_is_said_and_what_cannot_be_is_not_offered() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/imsm-raid5-4.tar.xz");
+    let Some(array) = unpack(&file) else { return };
+    on_a_shard(async move |env| {
+        let named = without_numbers(&array.paths);
+        let len = std::fs::metadata(&array.paths[0]).unwrap().len() as usize - (1 << 20);
+        overwrite_with_noise(&array.paths, len);
+        let guess = placed(&env, &named).await;
+        assert!(guess.candidates.iter().all(|one| one.sureness == Sureness::Tied), "{}", told(&guess));
+        assert!(
+            guess.findings.iter().any(|said| said.contains("24 orders were compared")),
+            "{}",
+            told(&guess)
+        );
+        assert!(guess.findings.iter().any(|said| said.contains("cannot be told apart")), "{}", told(&guess));
+        // Drives that do not add up are not the RAID 5 that the metadata tell of.
+        let mut bytes = std::fs::read(&array.paths[1]).unwrap();
+        bytes[..len].iter_mut().for_each(|byte| *byte = byte.rotate_left(3));
+        std::fs::write(&array.paths[1], bytes).unwrap();
+        let guess = placed(&env, &named).await;
+        assert!(guess.candidates.is_empty(), "{}", told(&guess));
+        assert!(guess.findings.iter().any(|said| said.contains("its drives add up in")), "{}", told(&guess));
+    });
+}
+
+#[test]
+fn copies_are_readable_whichever_of_them_is_here() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/imsm-raid1-2.tar.xz");
+    let Some(array) = unpack(&file) else { return };
+    on_a_shard(async move |env| {
+        for one in &array.paths {
+            let named = without_numbers(std::slice::from_ref(one));
+            let guess = placed(&env, &named).await;
+            assert_eq!(wrong_with(&env, &named, &guess.candidates[0]).await, 0, "{}", told(&guess));
+        }
+        // A drive twice is one too many.
+        let copy = array.folder.join("copy.img").to_str().unwrap().to_owned();
+        std::fs::copy(&array.paths[0], &copy).unwrap();
+        let named = without_numbers(&[&array.paths[..], &[copy]].concat());
+        let found = scan(&env, &named).await;
+        let why = places(&env, &found).await.err().unwrap();
+        assert!(why.contains("leave out copies"), "{why}");
     });
 }

@@ -5,6 +5,13 @@
 //! overwritten with zeroes later ([`ZEROED`]). A sample of arrays is in
 //! `images/`, packed; with `RESCUE_IMAGES=DIR` all `*.tar.xz` in that folder are read instead.
 //!
+//! Those whose names begin with `imsm` are of `mdadm -e imsm` on drives with the serial numbers `REFDISK0001`, and so on; with two volumes each
+//! has its own sectors from 0 on.
+//!
+//! Those whose names end with `-backup` were stopped by a reset of the machine in the middle of `mdadm --grow --backup-file`: `-n 5` in its first
+//! stripes and behind them, and `-c 128`; `backup` is that file. mdadm 4.2 does not hold a reshape back to what its file saves: of the last one the
+//! members behind that, and the saved bytes behind the file's header, were put back by hand as an mdadm that does leaves them. Linux md, by `mdadm --assemble --backup-file`, reads the pattern from end to end in all of them.
+//!
 //! Those whose names end with `-half` were stopped in the middle of `mdadm --grow` (`-n 5`, `-l 6 -n 5`, `-c 128`; `-n 4` after
 //! `--array-size`), by `frozen` in `md/sync_action`, members of 48 MiB with `--data-offset=8M`.
 
@@ -13,7 +20,7 @@
 use engine::{ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId, VolumeService};
 use env::{Buf, Drive, Env, Member, mailbox};
 use ondisk::foreign::{FoundVolume, Standing, State};
-use rescue::{Named, Scan, ScannedDrive, assemble, scan};
+use rescue::{Named, Scan, ScannedDrive, assemble, scan, with_backup};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -137,7 +144,8 @@ fn without(drives: &[ScannedDrive], left_out: &DriveSet) -> Scan {
 /// Reads an array without every set of drives that it may miss, the empty one first; how many these are.
 fn read_without_every_set_that_may_be_missed(array: Unpacked) -> usize {
     on_a_shard(async move |env| {
-        let complete = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+        let mut complete = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+        take_backup(&env, &array, &mut complete).await;
         assert!(!complete.volumes.is_empty(), "{}: nothing found", array.name);
         let mut read = 0;
         for bits in 0..1_u32 << array.drives.len() {
@@ -146,7 +154,8 @@ fn read_without_every_set_that_may_be_missed(array: Unpacked) -> usize {
             if !complete.volumes.iter().all(|volume| may_miss(&volume.found, &left_out)) {
                 continue;
             }
-            let scan = without(&complete.drives, &left_out);
+            let mut scan = without(&complete.drives, &left_out);
+            take_backup(&env, &array, &mut scan).await;
             let told: Vec<usize> = left_out.iter().map(|drive| drive.as_usize()).collect();
             let why = format!("{} without {told:?}", array.name);
             let volumes = serve(&env, &scan).await;
@@ -164,6 +173,20 @@ fn read_without_every_set_that_may_be_missed(array: Unpacked) -> usize {
         }
         read
     })
+}
+
+/// The file that mdadm had, where there is one.
+fn backup(array: &Unpacked) -> Option<String> {
+    let file = array.folder.join("backup");
+    file.exists().then(|| file.to_str().unwrap().to_owned())
+}
+
+/// Whoever has it open holds it: each scan has a copy.
+async fn take_backup(env: &Env, array: &Unpacked, scan: &mut Scan) {
+    let Some(file) = backup(array) else { return };
+    let copy = (0..).map(|number| format!("{file}-{number}")).find(|copy| !Path::new(copy).exists()).unwrap();
+    std::fs::copy(&file, &copy).unwrap();
+    with_backup(env, scan, &copy).await.unwrap();
 }
 
 /// Whether only such sectors are wrong as may be.
@@ -301,5 +324,64 @@ fn partitions_are_found_and_what_a_drive_cannot_read_is_computed() {
         assert_eq!(wrong_sectors(&env, volume.clone(), &(0..0)).await, []);
         // A second time: what could not be repaired has cost no drive its place.
         assert_eq!(wrong_sectors(&env, volume, &(0..0)).await, []);
+    });
+}
+
+/// A backup that lies: what is changed in its file, and what is said.
+#[test]
+fn a_backup_of_another_array_or_moment_or_a_damaged_one_is_refused() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-chunk64to128-backup.tar.xz");
+    let Some(array) = unpack(&file, "backup") else { return };
+    on_a_shard(async move |env| {
+        let file = backup(&array).unwrap();
+        let sound = std::fs::read(&file).unwrap();
+        let plain = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+        let why = plain.volumes[0].found.reasons.join("; ");
+        assert!(plain.volumes[0].found.state == State::NotReadable && why.contains("--backup-file"), "{why}");
+        drop(plain);
+        let number = |at: usize| u64::from_le_bytes(sound[at..at + 8].try_into().unwrap());
+        // Sectors: the place of either stretch in the volume.
+        let stretches = [(48, 56), (80, 88)].into_iter().filter(|(_, len)| number(*len) > 0);
+        let stretches: Vec<(usize, usize)> = stretches.collect();
+        let moved = |change: fn(u64) -> u64| {
+            let mut bytes = sound.clone();
+            for (at, _) in &stretches {
+                bytes[*at..at + 8].copy_from_slice(&change(number(*at)).to_le_bytes());
+            }
+            bytes
+        };
+        let with = |at: usize, new: &[u8]| {
+            let mut bytes = sound.clone();
+            bytes[at..at + new.len()].copy_from_slice(new);
+            bytes
+        };
+        let (written, hours) = (number(32), 60 * 60);
+        let cases: [(Vec<u8>, &str); 11] = [
+            (with(16, &[0xAB]), "is of another array"),
+            (with(0, b"X"), "does not begin with md_backup_data"),
+            (with(64, &[0]), "its header contradicts itself"),
+            (with(400, &[1]), "its header contradicts itself"),
+            (with(40, &[9]), "its header contradicts itself"),
+            (vec![0; sound.len()], "is empty"),
+            (sound[..sound.len() / 4 / 4096 * 4096].to_vec(), "is cut off"),
+            (moved(|at| at + 30 * 768), "it is of another moment"),
+            (moved(|at| at + 1), "which are no stripes of the array"),
+            (with(32, &(written - 3 * hours).to_le_bytes()), "before the array's metadata"),
+            (with(32, &(written + hours).to_le_bytes()), "after the array's metadata"),
+        ];
+        for (bytes, expected) in cases {
+            std::fs::write(&file, bytes).unwrap();
+            let mut found = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+            let why = with_backup(&env, &mut found, &file).await.err().unwrap_or_default();
+            assert!(why.contains(expected), "no '{expected}' in: {why}");
+            assert_eq!(found.volumes[0].found.state, State::NotReadable, "{expected}");
+        }
+        // Without the file, its members hold something else there: the test could fail.
+        let zeroes = [&sound[..4096], &vec![0; sound.len() - 4096]].concat();
+        std::fs::write(&file, zeroes).unwrap();
+        let mut found = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+        with_backup(&env, &mut found, &file).await.unwrap();
+        let volume = serve(&env, &found).await.remove(0);
+        assert!(!wrong_sectors(&env, volume, &(0..0)).await.is_empty(), "it is read from the file");
     });
 }

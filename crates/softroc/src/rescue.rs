@@ -5,13 +5,14 @@ use crate::failure::{Failure, Outcome};
 use crate::shards::{Node, PortOptions};
 use crate::{output, signals};
 use engine::{Attachment, ShardMessage, VolumeId};
-use env::{Address, Env, mailbox};
+use env::{Address, DriveSource, Env, mailbox};
 use ondisk::foreign::{Consistency, FoundMember, State};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions, SessionOptions};
 use rescue::{Candidate, Guess, Named, Scan, ScannedVolume, Sureness};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
 
@@ -34,9 +35,12 @@ pub fn run(rescue: &Rescue) -> Outcome {
     let shard = world_real::Shard::new(&settings)?;
     let (env, rescue) = (shard.env().clone(), rescue.clone());
     shard.run(async move {
-        let scan = rescue::scan(&env, &named).await;
+        let mut scan = rescue::scan(&env, &named).await;
+        if let Some(file) = &rescue.backup_file {
+            rescue::with_backup(&env, &mut scan, file).await.map_err(Failure::refused)?;
+        }
         if rescue.guess {
-            return guess(&env, &rescue, &scan).await;
+            return guess(&env, &rescue, scan).await;
         }
         if rescue.output.json {
             output::json(&as_json(&scan))?;
@@ -107,14 +111,15 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
 const GUESSED: &str = "guess";
 
 /// Guesses how the drives belong together, shows the evidence, and serves a guess.
-async fn guess(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
+async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
     let opened = || scan.drives.iter().filter(|drive| drive.source.is_some());
-    let names: Vec<&str> = opened().map(|drive| drive.name.as_str()).collect();
+    let names: Vec<String> = opened().map(|drive| drive.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let sources: Vec<_> = opened().filter_map(|drive| drive.source.clone()).collect();
     for drive in scan.drives.iter().filter(|drive| drive.source.is_none()) {
         eprintln!("{}: {}", drive.name, drive.trouble.as_deref().unwrap_or("it could not be opened"));
     }
-    let guess = rescue::guess(env, &sources).await.map_err(Failure::failed)?;
+    let guess = guessed(env, &scan, &sources).await?;
     match rescue.output.json {
         true => output::json(&guess_json(&guess, &names))?,
         false => output::print(&guess_text(&guess, &names))?,
@@ -137,8 +142,45 @@ async fn guess(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
     let candidate = number.checked_sub(1).and_then(|index| guess.candidates.get(index)).ok_or_else(|| {
         Failure::usage(format!("--candidate {number}: there are 1 to {}", guess.candidates.len()))
     })?;
+    if !candidate.serials.is_empty() {
+        // With these numbers the metadata say the rest, of all volumes. Whoever has a drive open holds it.
+        let named = with_serials(rescue, &names, candidate)?;
+        drop((scan, sources));
+        let scan = rescue::scan(env, &named).await;
+        return serve(env, rescue, &scan).await;
+    }
     let attachment = rescue::guessed_attachment(candidate, &sources, VolumeId(0), GUESSED);
     serve_all(env, rescue, vec![attachment.map_err(Failure::failed)?]).await
+}
+
+/// Which drive has which serial number, where metadata say all but that; or all of it, where they are gone, or cannot be what the drives
+/// hold.
+async fn guessed(env: &Env, scan: &Scan, sources: &[Arc<dyn DriveSource>]) -> Outcome<Guess> {
+    let places = rescue::places(env, scan).await.map_err(Failure::refused)?;
+    let mut findings = match places {
+        Some(places) if !places.candidates.is_empty() => return Ok(places),
+        Some(places) => places.findings,
+        None => Vec::new(),
+    };
+    let mut guess = rescue::guess(env, sources).await.map_err(Failure::failed)?;
+    findings.append(&mut guess.findings);
+    Ok(Guess { findings, ..guess })
+}
+
+/// The drives as they were named, each with the number that a guess gives it.
+fn with_serials(rescue: &Rescue, names: &[&str], candidate: &Candidate) -> Outcome<Vec<Named>> {
+    let mut named = named(rescue)?;
+    for (drive, number) in &candidate.serials {
+        let own = named.iter_mut().find(|one| one.name == names[*drive]);
+        let own = own.ok_or_else(|| {
+            Failure::refused(format!(
+                "{} is a part of a drive; name an image of that part as a drive of its own",
+                names[*drive]
+            ))
+        })?;
+        own.serial = Some(number.clone());
+    }
+    Ok(named)
 }
 
 fn guess_text(guess: &Guess, names: &[&str]) -> String {
@@ -167,6 +209,11 @@ fn guess_text(guess: &Guess, names: &[&str]) -> String {
     lines.push(output::table(&headers, &rows, &numeric));
     for (number, one) in (1..).zip(&guess.candidates) {
         lines.push(format!("  {number}: {}", one.evidence.join("; ")));
+        if !one.serials.is_empty() {
+            let serial = |(drive, serial): &(usize, String)| format!("--serial {}={serial}", names[*drive]);
+            let serials: Vec<String> = one.serials.iter().map(serial).collect();
+            lines.push(format!("     the same by hand: {}", serials.join(" ")));
+        }
     }
     lines.join("\n")
 }
@@ -184,6 +231,7 @@ fn guess_json(guess: &Guess, names: &[&str]) -> Value {
             "strip_bytes": one.geometry.strip().bytes().0,
             "spans": one.geometry.spans(),
             "members": one.order.iter().map(|drive| drive.map(|drive| names[drive])).collect::<Vec<_>>(),
+            "serials": one.serials.iter().map(|(drive, serial)| (names[*drive], serial.as_str())).collect::<BTreeMap<_, _>>(),
             "data_start_bytes": one.start.0,
             "size_bytes": one.geometry.capacity().0,
             "points": one.points,

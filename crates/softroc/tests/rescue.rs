@@ -159,3 +159,51 @@ fn drives_without_an_array_are_told_and_the_exit_code_says_so() {
     assert_eq!(answer.code, 2, "{}", answer.stderr);
     assert!(answer.stderr.contains("'other.img', which is not among the drives"), "{}", answer.stderr);
 }
+
+/// Intel's metadata know drives by serial numbers, which files do not have.
+#[test]
+fn drives_whose_serial_numbers_nobody_knows_are_put_in_order_and_all_their_volumes_served() {
+    let Some(folder) = unpacked("imsm-raid5-4") else { return };
+    let drives: Vec<String> = [2, 0, 3, 1].map(|number| folder.file(&format!("disk{number}.img"))).to_vec();
+    let [a, b, c, d] = &drives[..] else { unreachable!() };
+    let table = softroc(&["rescue", a, b, c, d]);
+    assert!(table.stdout.contains("not readable") && table.stdout.contains("--guess"), "{}", table.stdout);
+    let told = softroc(&["rescue", a, b, c, d, "--guess", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let first = &told["candidates"][0];
+    let expected = serde_json::json!({
+        a: "REFDISK0003", b: "REFDISK0001", c: "REFDISK0004", d: "REFDISK0002",
+    });
+    assert_eq!((&first["serials"], &first["sureness"]), (&expected, &"sure".into()), "{first}");
+    // What is told to be the same by hand is.
+    let text = softroc(&["rescue", a, b, c, d, "--guess"]).stdout;
+    let by_hand = text.lines().find_map(|line| line.split_once("the same by hand: ")).unwrap().1;
+    let by_hand: Vec<&str> = by_hand.split(' ').collect();
+    let by_hand = softroc(&[&["rescue", a, b, c, d], &by_hand[..]].concat());
+    assert!(by_hand.stdout.contains("complete"), "{}", by_hand.stdout);
+    if have("nbdcopy") {
+        let (socket, copy) = (folder.0.join("nbd.sock"), folder.file("copy.img"));
+        let _serving = serving(&drives, &["--guess"], &socket);
+        run("nbdcopy", &[&format!("nbd+unix:///vol0?socket={}", socket.display()), &copy]);
+        for (number, sector) in std::fs::read(&copy).unwrap().chunks(512).enumerate() {
+            let text = format!("LBA={number:012}");
+            assert!(sector.chunks(16).all(|part| part == text.as_bytes()), "sector {number}");
+        }
+    }
+}
+
+/// What a reshape overwrites where it goes over its own data is in a file of mdadm's.
+#[test]
+fn an_interrupted_reshape_is_read_with_its_backup_file() {
+    let Some(folder) = unpacked("raid5-4-chunk64to128-backup") else { return };
+    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let [a, b, c, d] = &drives[..] else { unreachable!() };
+    let without = softroc(&["rescue", a, b, c, d]);
+    assert!(without.stdout.contains("rescue DRIVE... --backup-file FILE"), "{}", without.stdout);
+    let file = folder.file("backup");
+    let with = softroc(&["rescue", a, b, c, d, "--backup-file", &file]);
+    assert!(with.stdout.contains("complete") && with.code == 0, "{}", with.stdout);
+    let wrong = softroc(&["rescue", a, b, c, d, "--backup-file", a]);
+    assert_eq!(wrong.code, 3, "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("does not begin with md_backup_data"), "{}", wrong.stderr);
+}

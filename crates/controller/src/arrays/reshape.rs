@@ -32,7 +32,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 pub(super) const MOVES: &str = "it is on its way to another layout";
 
 /// What of each drive is moved at a time at most, where no host asks for anything: the more, the less it matters what recording it takes.
-const MOST: ByteCount = ByteCount(64 << 20);
+pub(crate) const MOST: ByteCount = ByteCount(64 << 20);
 
 /// In how many windows a volume is moved at least, where its rows allow it: hosts are never to wait for all of it.
 const LEAST_WINDOWS: u64 = 32;

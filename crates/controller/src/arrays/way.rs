@@ -141,7 +141,7 @@ pub(crate) fn shape_of(level: Level, drives: DriveCount, (of, from): (&VolumeLab
 }
 
 /// Where windows of a layout are saved, from the beginning of the room of the journals, and how.
-fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) -> Result<(u64, Geometry)> {
+pub(crate) fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) -> Result<(u64, Geometry)> {
     let taken = label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
     let gap = extents::longest(&extents::gaps(taken.collect(), Tail::JOURNALS.0)).unwrap_or(0..0);
     let row = geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe());

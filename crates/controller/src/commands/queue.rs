@@ -290,7 +290,7 @@ impl Commands {
     async fn imported(&self, of: Result<(Rc<Array>, Vec<String>)>) -> Result<Reply> {
         let (array, notes) = of?;
         self.number().await;
-        let volumes = array.volumes().iter().map(|volume| self.volume_info(&array, volume)).collect();
+        let volumes = array.known_volumes().iter().map(|volume| self.volume_info(&array, volume)).collect();
         Ok(Reply::Imported { volumes, notes })
     }
 

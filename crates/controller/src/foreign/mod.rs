@@ -13,11 +13,13 @@
 //! | --- | --- |
 //! | this file | [`Foreign::list_foreign`]: looking at drives, and what is said of them |
 //! | `plan.rs` | whether a volume can be imported, and the label of the array that it would be |
+//! | `on_its_way.rs` | a reshape that another system began and SoftROC goes on with |
 //! | `import.rs` | [`Foreign::import`]: the order of writes |
 //! | `clear.rs` | [`Foreign::clear_foreign`] |
 
 mod clear;
 mod import;
+mod on_its_way;
 mod plan;
 
 use crate::arrays::Arrays;

@@ -2,6 +2,7 @@
 //!
 //! Volumes of one container that share drives become volumes of one array: they are imported together or not at all.
 
+use super::on_its_way::{ForeignWay, foreign_way};
 use super::{Scan, Scanned, called, own_name};
 use crate::arrays::extents;
 use crate::foreign::Foreign;
@@ -77,6 +78,8 @@ struct Laid<'a> {
     drives: Vec<Option<usize>>,
     /// Where it begins on each.
     start: ByteOffset,
+    /// The way to another layout that it is on; then the section is what it was.
+    way: Option<ForeignWay<'a>>,
 }
 
 impl Foreign {
@@ -120,15 +123,8 @@ impl Foreign {
             self.check_imported_name(&title, &wanted, &label)?;
             let volume =
                 self.volume_label(one, wanted, &drives, &label).map_err(|why| refused(&title, why))?;
-            let is_clean = one.found.record.consistency == Consistency::Clean;
-            if volume.level.is_redundant() && !is_clean {
-                marked.extend(volume.first_region..volume.end_region());
-                notes.push(format!(
-                    "'{}' was not cleanly shut down: a resync runs in the background, and the volume can be used meanwhile",
-                    volume.name
-                ));
-            }
-            label.volume.push(volume);
+            self.add_volume(&mut label, one, volume, (&mut marked, &mut notes))
+                .map_err(|why| refused(&title, why))?;
         }
         let regions = label.regions();
         for member in label.member.iter_mut().filter(|member| !member.is_online()) {
@@ -145,6 +141,31 @@ impl Foreign {
         }));
         notes.dedup();
         Ok(Plan { label, drives, marked, notes })
+    }
+
+    /// Adds a volume to the label, with its parts if it is on its way to another layout; regions that are in doubt, and what is worth knowing.
+    fn add_volume(
+        &self,
+        label: &mut Label,
+        one: &Laid,
+        volume: VolumeLabel,
+        (marked, notes): (&mut Vec<u32>, &mut Vec<String>),
+    ) -> std::result::Result<(), String> {
+        let is_clean = one.found.record.consistency == Consistency::Clean;
+        let is_marked = volume.level.is_redundant() && !is_clean;
+        if is_marked {
+            marked.extend(volume.first_region..volume.end_region());
+            notes.push(format!(
+                "'{}' was not cleanly shut down: a resync runs in the background, and the volume can be used meanwhile",
+                volume.name
+            ));
+        }
+        label.volume.push(volume);
+        if let Some(way) = &one.way {
+            let regions = self.add_way(label, way, notes)?;
+            marked.extend(regions.filter(|_| is_marked));
+        }
+        Ok(())
     }
 
     fn check_imported_name(&self, title: &str, name: &str, label: &Label) -> Result<()> {
@@ -222,7 +243,9 @@ impl Foreign {
 
 /// How a volume lies on its drives, if that is as SoftROC's volumes lie.
 fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
-    if let Some(why) = found.no_writing.first() {
+    let way = foreign_way(found)?;
+    // It is one reason, and others may be there beside it.
+    if let Some(why) = found.no_writing.get(usize::from(way.is_some())) {
         return Err(why.clone());
     }
     if found.state == State::NotReadable {
@@ -238,15 +261,23 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
                 .into(),
         );
     }
-    let [section] = &found.sections[..] else {
-        return Err(format!("it lies on its drives in {} pieces of different kinds", found.sections.len()));
+    let section = match (&way, &found.sections[..]) {
+        (Some(way), _) => way.was,
+        (None, [section]) => section,
+        (None, sections) => {
+            return Err(format!("it lies on its drives in {} pieces of different kinds", sections.len()));
+        }
     };
-    if section.within.start != ByteOffset::ZERO || section.members.len() != usize::from(found.record.slots) {
+    let is_on_all = section.members.len() == usize::from(found.record.slots);
+    if section.within.start != ByteOffset::ZERO || way.is_none() && !is_on_all {
         return Err("it uses only a part of what its level holds".into());
     }
     let mut drives = Vec::new();
     let mut start = None;
-    for (slot, offset) in &section.members {
+    // By one of its layouts a volume on its way is on fewer.
+    let all = (0..found.record.slots).map(|slot| (slot, ByteOffset(0)));
+    let members = if way.is_some() { all.collect() } else { section.members.clone() };
+    for (slot, offset) in &members {
         let member = found.members.get(usize::from(*slot));
         let Some(member) = member.filter(|member| member.standing == Standing::Current) else {
             drives.push(None);
@@ -260,7 +291,7 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
         drives.push(member.drive);
     }
     let start = start.ok_or("none of its drives is here")?;
-    Ok(Laid { found, section, drives, start })
+    Ok(Laid { found, section, drives, start, way })
 }
 
 /// Looks whether the drives of a volume can be SoftROC's.

@@ -156,6 +156,8 @@ impl Image {
         if !is_known {
             told.notes.push("holds Intel RAID metadata that do not list its serial number".into());
         }
+        // What lies between a drive and this machine may tell a number of its own: that says no more than none.
+        let own = own.filter(|_| is_known);
         let mut at = DISKS + DISK * self.disks();
         for index in 0..usize::from(self.byte(0x39)) {
             let Some((volume, next)) = self.volume(at, index) else {
@@ -288,6 +290,7 @@ impl Image {
             from: words(&source),
             to: format!("{}, at its unit {unit}", words(&volume.map)),
             shift: 0,
+            layouts: None,
         })
     }
 

@@ -28,6 +28,7 @@
 //! | `imsm.rs` | metadata of Intel's firmware RAID |
 //! | `metadata.rs` | [`metadata()`]: by what other systems know a drive, and what they leave unused before their data |
 //! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
+//! | `saved.rs` | [`FoundVolume::take_backup`]: volumes of which a file has what their members lack |
 
 mod glimpse;
 mod imsm;
@@ -36,14 +37,17 @@ mod metadata;
 mod partitions;
 mod reconcile;
 mod record;
+mod saved;
 mod section;
 
 pub use glimpse::{Glimpse, Got};
+pub use md::Backup;
 pub use metadata::{leaves_room, metadata};
 pub use partitions::partitions;
-pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, reconcile};
+pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, UNPLACED, reconcile};
 pub use record::{
-    Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,
+    Consistency, Entry, Feature, Format, Identity, Layouts, MemberRecord, Record, Reshape, Role, Told,
+    VolumeRecord,
 };
 pub use section::{Arrangement, Section, ZoneRule, sections};
 

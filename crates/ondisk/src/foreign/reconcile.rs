@@ -12,7 +12,7 @@
 //!
 //! Stale members and copies are listed with the reason, and never read for the volume's data.
 
-use super::record::{Consistency, Feature, MemberRecord, Record, Role, VolumeRecord};
+use super::record::{Consistency, Entry, Feature, MemberRecord, Record, Role, VolumeRecord};
 use super::section::{Arrangement, Section, sections};
 use crate::foreign::{Format, Identity};
 use std::collections::BTreeMap;
@@ -75,6 +75,9 @@ pub struct FoundMember {
     pub reason: Option<String>,
 }
 
+/// What a drive is whose place in a volume nobody can tell ([`FoundOther::what`]).
+pub const UNPLACED: &str = "unplaced";
+
 /// A drive that has to do with a volume and is none of its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundOther {
@@ -121,6 +124,9 @@ pub struct FoundVolume {
     pub others: Vec<FoundOther>,
     /// Where its bytes are, in order; empty where that is not known.
     pub sections: Vec<Section>,
+    /// What of it lies in the backup of a reshape and not on its members: bytes of the volume, and where they begin in that file. Then the
+    /// sections are the bytes around it ([`FoundVolume::take_backup`]).
+    pub saved: Vec<(ByteRange, ByteOffset)>,
     /// What can be done with it.
     pub state: State,
     /// Why it is not complete, and what else a reader should know: a sentence each.
@@ -132,7 +138,8 @@ pub struct FoundVolume {
 impl FoundVolume {
     /// The size of what can be served of it.
     pub fn capacity(&self) -> ByteCount {
-        ByteCount(self.sections.iter().map(|section| section.within.len.0).sum())
+        let sections = self.sections.iter().map(|section| section.within.len.0);
+        ByteCount(sections.chain(self.saved.iter().map(|(bytes, _)| bytes.len.0)).sum())
     }
 
     /// Whether all its data can be read without the members in `out`, by slot.
@@ -196,6 +203,7 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
         members,
         others,
         sections: Vec::new(),
+        saved: Vec::new(),
         state: State::NotReadable,
         reasons,
     };
@@ -203,12 +211,15 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     Some(found)
 }
 
+/// How a sentence begins that says why there are no sections.
+pub(super) const UNREADABLE: &str = "it cannot be read: ";
+
 /// Fills in sections, state and what there is to say about them.
-fn judge(found: &mut FoundVolume) {
+pub(super) fn judge(found: &mut FoundVolume) {
     let sizes: Vec<_> = found.members.iter().map(|member| member.drive.map(|_| member.data.len)).collect();
     match sections(&found.record, &sizes) {
         Ok(sections) => found.sections = sections,
-        Err(why) => found.reasons.push(format!("it cannot be read: {why}")),
+        Err(why) => found.reasons.push(format!("{UNREADABLE}{why}")),
     }
     let out = found.out();
     found.state = match found.survives(&out) {
@@ -297,9 +308,12 @@ fn place(
         }
         (_, Role::Unknown) => {
             return other(
-                "unplaced",
+                UNPLACED,
                 format!(
-                    "{name} belongs to it, and its place is found by its serial number alone; give the number"
+                    "{name} belongs to it, and its place is known by its serial number alone, which it does not tell: give it \
+                     ({}), as in 'softroc rescue DRIVE... --serial DRIVE=NUMBER', or have the order guessed: 'softroc \
+                     rescue DRIVE... --guess'",
+                    members_keys(record)
                 ),
             );
         }
@@ -345,6 +359,16 @@ fn place(
             }
         }
         None => *place = Some(found),
+    }
+}
+
+/// How the members are named, for a sentence.
+fn members_keys(record: &VolumeRecord) -> String {
+    let is_member = |entry: &&Entry| matches!(entry.role, Role::Active(_) | Role::Rebuilding(_));
+    let keys: Vec<&str> = record.entries.iter().filter(is_member).map(|entry| entry.key.as_str()).collect();
+    match keys.is_empty() {
+        true => "its metadata name none".into(),
+        false => format!("one of {}", keys.join(", ")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What one drive says of one volume, whatever the format it says it in.
 
-use super::section::Arrangement;
+use super::section::{Arrangement, Section};
 use std::fmt;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -202,6 +202,35 @@ pub struct Reshape {
     pub to: String,
     /// By how many bytes the data move on each member; 0 where they do not, or where it is not recorded.
     pub shift: i64,
+    /// Both layouts; `None` where one of them cannot be expressed.
+    pub layouts: Option<Layouts>,
+}
+
+/// The two layouts of a volume on its way, each over all of the volume's bytes that both have room for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layouts {
+    /// As it was.
+    pub was: Section,
+    /// As it is to be.
+    pub is: Section,
+    /// What was being moved may lie over what it was read from, so that the members alone need not have all of it.
+    pub is_critical: bool,
+}
+
+impl Layouts {
+    /// Where the volume's bytes are but for those between two places, of which the reshape has come to the first; to the second if it
+    /// goes backwards.
+    pub(super) fn around(&self, between: ByteRange, backwards: bool) -> Vec<Section> {
+        let end = self.was.within.end();
+        let (first, second) = if backwards { (&self.was, &self.is) } else { (&self.is, &self.was) };
+        let (from, to) = (between.start.min(end), between.end().min(end));
+        let piece = |of: &Section, within| Section { within, ..of.clone() };
+        let pieces = [
+            piece(first, ByteRange::from_to(ByteOffset(0), from)),
+            piece(second, ByteRange::from_to(to, end)),
+        ];
+        pieces.into_iter().filter(|piece| !piece.within.is_empty()).collect()
+    }
 }
 
 impl fmt::Display for Feature {

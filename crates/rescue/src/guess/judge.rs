@@ -3,7 +3,7 @@
 use super::order::{Weights, place};
 use super::probes::Anchor;
 use super::sample::{BLOCK, Cell, Reader, Window};
-use super::{Candidate, Guess, LEAST, LISTED, MET, Sureness, TIED, UNMET, continuity_points};
+use super::{Candidate, Guess, LEAST, LISTED, MET, Sampled, Sureness, TIED, UNMET, continuity_points};
 use layout::{CopyIndex, DataIndex, ParityIndex};
 use parity::Source;
 use std::collections::BTreeMap;
@@ -23,22 +23,8 @@ const MOST_DEVIATIONS: f64 = 12.0;
 const MISSING: f64 = -3.0;
 
 /// Fills in points and evidence; whether the candidate can be at all.
-pub(super) async fn judge(
-    reader: &Reader,
-    windows: &[Window],
-    anchors: &BTreeMap<(u64, usize), Anchor>,
-    candidate: &mut Candidate,
-) -> bool {
-    if !computes(reader, candidate).await {
-        return false;
-    }
-    let (continuity, deviations) = continuity(windows, candidate);
-    candidate.points += continuity_points(continuity) + (deviations - CHANCE).clamp(0.0, MOST_DEVIATIONS);
-    if continuity > 0.1 {
-        let percent = (100.0 * continuity).round();
-        candidate.evidence.push(format!("strips go on in one another ({percent} % of what is possible)"));
-    }
-    match before(windows, candidate.start.0) {
+pub(super) async fn judge(sampled: &Sampled, candidate: &mut Candidate) -> bool {
+    match before(&sampled.windows, candidate.start.0) {
         Some(Before::Nothing) => {
             candidate.points += BEGINS;
             candidate.evidence.push("data begin there".into());
@@ -48,6 +34,21 @@ pub(super) async fn judge(
             candidate.evidence.push("against it: there are data just before the start".into());
         }
         None => {}
+    }
+    judge_order(sampled, candidate).await
+}
+
+/// The same where it is known where data begin.
+pub(super) async fn judge_order(sampled: &Sampled, candidate: &mut Candidate) -> bool {
+    let Sampled { reader, windows, anchors } = sampled;
+    if !computes(reader, candidate).await {
+        return false;
+    }
+    let (continuity, deviations) = continuity(windows, candidate);
+    candidate.points += continuity_points(continuity) + (deviations - CHANCE).clamp(0.0, MOST_DEVIATIONS);
+    if continuity > 0.1 {
+        let percent = (100.0 * continuity).round();
+        candidate.evidence.push(format!("strips go on in one another ({percent} % of what is possible)"));
     }
     if candidate.order.iter().any(Option::is_none) {
         candidate.points += MISSING;

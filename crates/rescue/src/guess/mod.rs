@@ -18,6 +18,7 @@
 
 mod judge;
 mod order;
+mod places;
 mod probes;
 mod redundancy;
 mod sample;
@@ -26,6 +27,7 @@ use env::{DriveSource, Env};
 use judge::{judge, rank};
 use layout::{Geometry, Level, ParityArrangement, Shape};
 use order::{CONTINUITY, Order, Weights, place};
+pub use places::places;
 use probes::{Anchor, anchor};
 use sample::{BLOCK, Reader, Window};
 use std::collections::BTreeMap;
@@ -89,6 +91,8 @@ pub struct Candidate {
     pub order: Vec<Option<usize>>,
     /// Where data begin on each drive.
     pub start: ByteOffset,
+    /// The serial number of each drive by which metadata know it, where they say all but the order ([`places`]).
+    pub serials: Vec<(usize, String)>,
     /// What speaks for it, less what speaks against it.
     pub points: f64,
     /// Why: a few words each.
@@ -116,6 +120,45 @@ struct Family {
     /// Whether one more slot than drives is computed from all of them.
     has_missing: bool,
     has_q: bool,
+    /// Slots whose group is known: the missing one comes behind the last group.
+    fixed: Vec<(usize, usize)>,
+    /// How many orders are looked at closely.
+    most: usize,
+}
+
+/// How many orders of a layout are looked at closely, where the layout is guessed as well.
+const ORDERS: usize = 6;
+
+/// What was read of the drives: windows of all of them, and the beginnings of file systems in these, by where the volume would begin
+/// and by drive.
+struct Sampled {
+    reader: Reader,
+    windows: Vec<Window>,
+    anchors: BTreeMap<(u64, usize), Anchor>,
+}
+
+impl Sampled {
+    async fn new(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Sampled, String> {
+        if sources.len() < 2 || sources.len() > 24 {
+            return Err(format!(
+                "{} drives are named; guessing takes 2 to 24 that can be opened",
+                sources.len()
+            ));
+        }
+        let reader = Reader::new(env, sources)?;
+        if reader.size < 1 << 20 {
+            return Err("the smallest of the drives has less than 1 MiB: too little to guess from".into());
+        }
+        let mut anchors: BTreeMap<(u64, usize), Anchor> = BTreeMap::new();
+        let windows = reader
+            .windows(|drive, at, block| {
+                if let Some(anchor) = anchor(block).filter(|anchor| at >= anchor.back && anchors.len() < 64) {
+                    anchors.insert((at - anchor.back, drive), anchor);
+                }
+            })
+            .await;
+        Ok(Sampled { reader, windows, anchors })
+    }
 }
 
 /// Guesses how these drives belong together. They are only read.
@@ -123,40 +166,27 @@ struct Family {
 /// # Errors
 /// When there are fewer than two drives, or they cannot be read: a sentence.
 pub async fn guess(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Guess, String> {
-    if sources.len() < 2 || sources.len() > 24 {
-        return Err(format!("{} drives are named; guessing takes 2 to 24 that can be opened", sources.len()));
-    }
-    let reader = Reader::new(env, sources)?;
-    if reader.size < 1 << 20 {
-        return Err("the smallest of the drives has less than 1 MiB: too little to guess from".into());
-    }
-    let mut anchors: BTreeMap<(u64, usize), Anchor> = BTreeMap::new();
-    let windows = reader
-        .windows(|drive, at, block| {
-            if let Some(anchor) = anchor(block).filter(|anchor| at >= anchor.back && anchors.len() < 64) {
-                anchors.insert((at - anchor.back, drive), anchor);
-            }
-        })
-        .await;
+    let sampled = Sampled::new(env, sources).await?;
+    let Sampled { reader, windows, anchors } = &sampled;
     let mut guess = Guess::default();
-    let families = families(&windows, reader.drives(), &mut guess.findings);
+    let families = families(windows, reader.drives(), &mut guess.findings);
     let mut rough: Vec<(f64, Candidate)> = Vec::new();
     let mut starts: Vec<u64> = STARTS.to_vec();
     starts.extend(anchors.keys().map(|(at, _)| *at).filter(|at| at % BLOCK == 0).take(8));
-    starts.retain(|start| start + BLOCK < reader.size && begins(&windows, *start));
+    starts.retain(|start| start + BLOCK < reader.size && begins(windows, *start));
     starts.sort_unstable();
     starts.dedup();
     for family in &families {
         for start in &starts {
             for shift in StripSize::MIN.shift()..=StripSize::MAX.shift() {
-                rough.extend(orders(&reader, &windows, &anchors, family, *start, shift).await);
+                rough.extend(orders(&sampled, family, *start, shift).await);
             }
         }
     }
     rough.sort_by(|a, b| b.0.total_cmp(&a.0));
     rough.truncate(CLOSE);
     for (_, mut candidate) in rough {
-        if judge(&reader, &windows, &anchors, &mut candidate).await {
+        if judge(&sampled, &mut candidate).await {
             guess.candidates.push(candidate);
         }
     }
@@ -186,6 +216,8 @@ fn family(level: Level, parity: Option<ParityArrangement>, groups: &[Vec<usize>]
         groups: groups.to_vec(),
         has_missing: missing > 0,
         has_q: level == Level::Raid6,
+        fixed: Vec::new(),
+        most: ORDERS,
     }
 }
 
@@ -205,6 +237,8 @@ fn family_of_mirrors(mirrors: Vec<Vec<usize>>) -> Family {
             groups: mirrors,
             has_missing: false,
             has_q: false,
+            fixed: Vec::new(),
+            most: ORDERS,
         },
         // A mirror with one half missing is a group of one.
         _ => family(Level::Raid0, None, &mirrors, 0),
@@ -275,14 +309,8 @@ fn groups_text(groups: &[Vec<usize>]) -> String {
 }
 
 /// The best orders of a family with that start and strip, each with what speaks for it so far.
-async fn orders(
-    reader: &Reader,
-    windows: &[Window],
-    anchors: &BTreeMap<(u64, usize), Anchor>,
-    family: &Family,
-    start: u64,
-    strip_shift: u32,
-) -> Vec<(f64, Candidate)> {
+async fn orders(sampled: &Sampled, family: &Family, start: u64, strip_shift: u32) -> Vec<(f64, Candidate)> {
+    let Sampled { reader, windows, anchors } = sampled;
     let Ok(strip) = StripSize::new(ByteCount(1 << strip_shift)) else { return Vec::new() };
     let has_strip = !matches!(family.shape.level, Level::Raid1);
     if !has_strip && strip != StripSize::KIB_64 {
@@ -301,6 +329,7 @@ async fn orders(
     let narrowed = narrowed(windows, &chosen, family.has_missing);
     let mut weights = Weights::new(all, all);
     weights.look(&narrowed, &geometry, start, family.has_q);
+    family.fixed.iter().for_each(|(slot, group)| weights.fix(*slot, *group));
     let drive_of = |index: usize| chosen.get(index).copied().unwrap_or(reader.drives());
     for ((_, drive), anchor) in anchors.range((start, 0)..=(start, usize::MAX)) {
         if let (Some((slot, at)), Some(index)) =
@@ -329,7 +358,7 @@ async fn orders(
         (!is_raid0).then_some(())?;
         Some((points, mirrored(family, geometry, order, start)?))
     };
-    weights.orders(6).into_iter().filter_map(made).collect()
+    weights.orders(family.most).into_iter().filter_map(made).collect()
 }
 
 /// The windows of some of the drives, in that order, and what these add up to.
@@ -351,6 +380,7 @@ fn candidate(geometry: Geometry, order: Vec<Option<usize>>, start: u64) -> Candi
         geometry,
         order,
         start: ByteOffset(start),
+        serials: Vec::new(),
         points: 0.0,
         evidence: Vec::new(),
         margin: 0.0,

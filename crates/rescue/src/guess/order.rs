@@ -36,6 +36,8 @@ pub(super) struct Weights {
     most: f64,
     /// The squared spreads of likeness at them, added up.
     variance: f64,
+    /// The drive of a slot, where that is known.
+    fixed: Vec<Option<usize>>,
 }
 
 /// An order: the drive of each slot; and what speaks for it.
@@ -80,6 +82,20 @@ impl Weights {
             boundaries: 0,
             most: 0.0,
             variance: 0.0,
+            fixed: vec![None; slots],
+        }
+    }
+
+    /// Has a slot have that drive in every order.
+    pub(super) fn fix(&mut self, slot: usize, drive: usize) {
+        self.fixed[slot] = Some(drive);
+    }
+
+    /// Whether a slot may have a drive.
+    fn may_have(&self, slot: usize, drive: usize) -> bool {
+        match self.fixed[slot] {
+            Some(fixed) => fixed == drive,
+            None => !self.fixed.contains(&Some(drive)),
         }
     }
 
@@ -211,7 +227,8 @@ impl Weights {
         for slot in 0..self.slots {
             let mut next = Vec::new();
             for (order, points) in &carried {
-                for drive in (0..self.drives).filter(|drive| !order.contains(drive)) {
+                let is_free = |drive: &usize| !order.contains(drive) && self.may_have(slot, *drive);
+                for drive in (0..self.drives).filter(is_free) {
                     let with = order.iter().enumerate().map(|(other, had)| {
                         self.of_pair(other, slot, *had, drive) + self.of_pair(slot, other, drive, *had)
                     });

@@ -453,7 +453,13 @@ pub struct Rescue {
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
-    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives without metadata.
+    /// The file of `mdadm --grow --backup-file`, for an array whose reshape was interrupted and whose drives alone do not have all
+    /// of it. It is only read.
+    #[arg(long, value_name = "FILE", conflicts_with = "guess")]
+    pub backup_file: Option<String>,
+
+    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives without metadata; of
+    /// Intel's arrays, whose metadata know drives by serial number, the order of those that tell none.
     #[arg(long)]
     pub guess: bool,
 

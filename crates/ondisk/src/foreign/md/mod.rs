@@ -11,6 +11,7 @@
 //! Names and meanings are those of Linux's `md_p.h`. A superblock says everything about its array and which device
 //! of it this one is, so that one member is enough to know the others' places.
 
+mod backup;
 mod levels;
 mod reshape;
 mod version0;
@@ -30,6 +31,7 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     told
 }
 
+pub use backup::Backup;
 pub(super) use version1::unused_in_front;
 
 /// What is cleared of a superblock: more than its fields that do not change.

@@ -17,7 +17,7 @@
 
 use super::SECTOR;
 use super::levels::describe;
-use crate::foreign::record::{Feature, Reshape, VolumeRecord};
+use crate::foreign::record::{Feature, Layouts, Reshape, VolumeRecord};
 use crate::foreign::section::{Arrangement, Section};
 use layout::Geometry;
 use units::{ByteCount, ByteOffset, ByteRange, StripSize};
@@ -43,23 +43,36 @@ pub(super) struct Change {
 
 /// Has the record of a volume say that it is on its way, and where its bytes are.
 pub(super) fn note(volume: &mut VolumeRecord, change: &Change) {
-    let reshape = Reshape {
+    let mut reshape = Reshape {
         position: ByteOffset(change.position.saturating_mul(SECTOR)),
         backwards: change.backwards,
         from: words(&change.before),
         to: words(&change.after),
         shift: change.shift.saturating_mul(SECTOR as i64),
+        layouts: None,
     };
-    volume.arrangement = match pieces(change, &reshape, volume.member_size.unwrap_or_default()) {
-        Ok(sections) => Arrangement::Sections(sections),
+    let layouts = layouts(change, reshape.position, volume.member_size.unwrap_or_default());
+    let interrupted = format!(
+        "a reshape from {} to {} was interrupted at {} of the volume",
+        reshape.from,
+        reshape.to,
+        ByteCount(reshape.position.0)
+    );
+    volume.arrangement = match &layouts {
+        Ok(layouts) if !layouts.is_critical => {
+            let here = ByteRange::new(reshape.position, ByteCount::ZERO);
+            Arrangement::Sections(layouts.around(here, reshape.backwards))
+        }
+        Ok(_) => Arrangement::Other(format!(
+            "{interrupted}, and its members alone need not have all of it, as what was moved lies over where it was moved from; \
+             name the file in which mdadm has the rest, as in 'softroc rescue DRIVE... --backup-file FILE', or let Linux md finish \
+             it on copies of the drives"
+        )),
         Err(why) => Arrangement::Other(format!(
-            "a reshape from {} to {} was interrupted at {} of the volume, and {why}; let Linux md finish it on copies of \
-             the drives",
-            reshape.from,
-            reshape.to,
-            ByteCount(reshape.position.0)
+            "{interrupted}, and {why}; let Linux md finish it on copies of the drives"
         )),
     };
+    reshape.layouts = layouts.ok();
     let most = change.before.members.max(change.after.members);
     volume.slots = u16::try_from(most).unwrap_or(volume.slots);
     volume.features.push(Feature::Reshape(reshape));
@@ -72,26 +85,19 @@ fn words(laid: &Laid) -> String {
     format!("{}{space}{layout} on {} members with a strip of {}", described.level, laid.members, laid.chunk)
 }
 
-/// Where the bytes of the volume are: as it is to be and as it was, or the other way round.
-fn pieces(change: &Change, reshape: &Reshape, member_size: ByteCount) -> Result<Vec<Section>, String> {
+/// Both layouts, each over the bytes that both have.
+fn layouts(change: &Change, position: ByteOffset, member_size: ByteCount) -> Result<Layouts, String> {
     let shift = ByteOffset(change.shift.unsigned_abs().saturating_mul(SECTOR));
     let (was_at, is_at) = match change.shift < 0 {
         true => (shift, ByteOffset(0)),
         false => (ByteOffset(0), shift),
     };
-    let (was, is) = (piece(&change.before, was_at, member_size)?, piece(&change.after, is_at, member_size)?);
-    if change.shift == 0 && is_critical(&was.geometry()?, &is.geometry()?, reshape.position) {
-        return Err(
-            "its members alone need not have all of it, as what was moved lies over where it was moved from"
-                .into(),
-        );
-    }
-    let end = ByteOffset(was.within.len.min(is.within.len).0);
-    let at = reshape.position.min(end);
-    let (mut first, mut second) = if change.backwards { (was, is) } else { (is, was) };
-    first.within = ByteRange::from_to(ByteOffset(0), at);
-    second.within = ByteRange::from_to(at, end);
-    Ok([first, second].into_iter().filter(|piece| !piece.within.is_empty()).collect())
+    let mut was = piece(&change.before, was_at, member_size)?;
+    let mut is = piece(&change.after, is_at, member_size)?;
+    let is_critical = change.shift == 0 && is_critical(&was.geometry()?, &is.geometry()?, position);
+    let len = was.within.len.min(is.within.len);
+    (was.within.len, is.within.len) = (len, len);
+    Ok(Layouts { was, is, is_critical })
 }
 
 /// Whether what was being written may lie over what it was read from.

@@ -77,7 +77,9 @@ pub(in super::super) fn unused_in_front(glimpse: &Glimpse) -> Option<[ByteRange;
         (is_one && decode(bytes, "", sector).is_ok()).then_some((sector, bytes))
     })?;
     let features = u32_at(bytes, 8);
-    if features & !(BITMAP | RECOVERY_OFFSET | RAID0_LAYOUT | BAD_BLOCKS | REPLACEMENT) != 0 {
+    // A reshape that moves the data may have begun to use what is before them; any other uses what its data use.
+    let known = BITMAP | RECOVERY_OFFSET | RAID0_LAYOUT | BAD_BLOCKS | REPLACEMENT | RESHAPE | BACKWARDS;
+    if features & !known != 0 {
         return None;
     }
     let superblock = ByteRange::new(ByteOffset(sector * SECTOR), ByteCount(LENGTH));

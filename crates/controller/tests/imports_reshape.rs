@@ -1,0 +1,262 @@
+//! Arrays of Linux md in the middle of a reshape, begun with a backup file so that their data stay where they begin: they become volumes
+//! on their way, and come to md's new layout here. What is needed of a backup, or moves otherwise, is refused.
+
+use crate::common::events::{End, at_every_event};
+use crate::common::{Bench, MIB};
+use controller::{Command, ErrorKind, ForeignVolume, Reply, VolumeState};
+use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityIndex, Shape};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize, StripeIndex};
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+/// Where data begin, and how much each drive has of them.
+const DATA_AT: u64 = 33 * MIB;
+const USED: u64 = 3 * MIB;
+const STRIP: u64 = 64 << 10;
+
+/// A reshape of md's.
+#[derive(Clone, Copy)]
+struct Half {
+    /// Drives before and after.
+    drives: (u16, u16),
+    /// Level as it was and as it is to be.
+    levels: (i32, i32),
+    /// Where it was interrupted, in bytes of the volume.
+    position: u64,
+    /// Feature bits, and by how many sectors the data move.
+    features: u32,
+    shift: i32,
+    clean: bool,
+}
+
+/// From three drives to four, past its critical section of 384 KiB, and within an old row.
+const GROWS: Half =
+    Half { drives: (3, 4), levels: (5, 5), position: 3 * 3 * STRIP * 2, features: 4, shift: 0, clean: true };
+/// From four drives to three, of which half has moved.
+const SHRINKS: Half = Half { drives: (4, 3), position: 2 * 12 * STRIP, features: 4 | 0x20, ..GROWS };
+
+fn geometry(level: i32, drives: u16) -> Geometry {
+    let level = if level == 6 { Level::Raid6 } else { Level::Raid5 };
+    let parity = Some(ParityArrangement::LeftSymmetric);
+    let shape = Shape { parity, ..Shape::new(level, DriveCount(drives)) };
+    shape.geometry(StripSize::new(ByteCount(STRIP)).unwrap(), ByteCount(USED)).unwrap()
+}
+
+impl Half {
+    fn was(&self) -> Geometry {
+        geometry(self.levels.0, self.drives.0)
+    }
+
+    fn is(&self) -> Geometry {
+        geometry(self.levels.1, self.drives.1)
+    }
+
+    fn size(&self) -> u64 {
+        self.was().capacity().0.min(self.is().capacity().0)
+    }
+
+    fn all(&self) -> usize {
+        usize::from(self.drives.0.max(self.drives.1))
+    }
+}
+
+/// What the volume holds: bytes that differ from sector to sector.
+fn content(size: u64) -> Vec<u8> {
+    (0..size).map(|at| (at / 512 % 251) as u8 ^ (at / 128_517) as u8).collect()
+}
+
+/// Writes the stripes that have these bytes of the volume, with their parity.
+fn lay(data: &mut [Vec<u8>], volume: &[u8], geometry: &Geometry, bytes: ByteRange) {
+    let strip = STRIP as usize;
+    let whole = geometry.stripe_bytes().0;
+    for stripe in (bytes.start.0 / whole..bytes.end().0.div_ceil(whole)).map(StripeIndex) {
+        let map = geometry.stripe_map(stripe);
+        let mut sum = vec![0; strip];
+        for index in (0..geometry.data_strips()).map(DataIndex) {
+            let from = geometry.volume_offset(stripe, index, ByteCount(0)).0 as usize;
+            let mut bytes = volume.get(from..).unwrap_or_default().to_vec();
+            bytes.resize(strip, 0);
+            sum.iter_mut().zip(&bytes).for_each(|(sum, byte)| *sum ^= byte);
+            let cell = map.data_cell(index, CopyIndex(0));
+            data[cell.drive.as_usize()][cell.offset.0 as usize..][..strip].copy_from_slice(&bytes);
+        }
+        if let Some(cell) = map.parity_cell(ParityIndex(0)) {
+            data[cell.drive.as_usize()][cell.offset.0 as usize..][..strip].copy_from_slice(&sum);
+        }
+    }
+}
+
+fn put(block: &mut [u8], at: usize, bytes: &[u8]) {
+    block[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn superblock(half: &Half, slot: usize) -> Vec<u8> {
+    let mut block = vec![0; 4096];
+    let (used, all) = (USED / 512, half.all());
+    let words = [
+        (0, 0xA92B_4EFC),
+        (4, 1),
+        (8, half.features),
+        (72, half.levels.0 as u32),
+        (76, 2),
+        (88, (STRIP / 512) as u32),
+        (92, u32::from(half.drives.1)),
+        (100, half.levels.1 as u32),
+        (112, (i32::from(half.drives.1) - i32::from(half.drives.0)) as u32),
+        (116, 2),
+        (120, (STRIP / 512) as u32),
+        (124, half.shift as u32),
+        (160, slot as u32),
+        (220, all as u32),
+    ];
+    words.iter().for_each(|(at, word): &(usize, u32)| put(&mut block, *at, &word.to_le_bytes()));
+    let clean = if half.clean { u64::MAX } else { 0 };
+    let wide = [
+        (80, used),
+        (104, half.position / 512),
+        (128, DATA_AT / 512),
+        (136, used),
+        (144, 8),
+        (200, 17),
+        (208, clean),
+    ];
+    wide.iter().for_each(|(at, word): &(usize, u64)| put(&mut block, *at, &word.to_le_bytes()));
+    put(&mut block, 16, &[0x5A; 16]);
+    put(&mut block, 32, b"host:data");
+    put(&mut block, 168, &[slot as u8 + 1; 16]);
+    (0..all).for_each(|role| put(&mut block, 256 + 2 * role, &(role as u16).to_le_bytes()));
+    let words = block[..256 + 2 * all].chunks(4);
+    let sum: u64 =
+        words.map(|word| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))).sum();
+    put(&mut block, 216, &(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
+    block
+}
+
+/// Drives on which md was interrupted so, booted; and what is in the volume.
+fn interrupted(seed: u64, half: &Half) -> (Bench, Vec<u8>) {
+    let names = &NAMES[..half.all()];
+    let mut bench = Bench::in_order(seed, 1, 0);
+    bench.add_drives(names, DATA_AT + USED + 8192);
+    let volume = content(half.size());
+    let mut data = vec![vec![0x77; USED as usize]; names.len()];
+    let at = ByteOffset(half.position.min(half.size()));
+    let (before, after) =
+        (ByteRange::from_to(ByteOffset(0), at), ByteRange::from_to(at, ByteOffset(half.size())));
+    match half.drives.1 < half.drives.0 {
+        true => {
+            lay(&mut data, &volume, &half.is(), after);
+            lay(&mut data, &volume, &half.was(), before);
+        }
+        false => {
+            lay(&mut data, &volume, &half.was(), after);
+            lay(&mut data, &volume, &half.is(), before);
+        }
+    }
+    for (slot, name) in names.iter().enumerate() {
+        let drive = bench.sim.drive(name).unwrap();
+        drive.poke(ByteOffset(4096), &superblock(half, slot));
+        drive.poke(ByteOffset(DATA_AT), &data[slot]);
+    }
+    bench.boot(names);
+    (bench, volume)
+}
+
+fn command() -> Command {
+    Command::ForeignImport { volume: "data".into(), name: None }
+}
+
+fn list(bench: &mut Bench) -> Vec<ForeignVolume> {
+    match bench.ask(Command::ForeignList {}) {
+        Ok(Reply::Foreign { volumes, .. }) => volumes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn expect_all(bench: &mut Bench, all: &[u8], what: &str) {
+    let now = bench.try_read("data", 0, all.len() as u64).unwrap();
+    let other = now.iter().zip(all).position(|(is, was)| is != was);
+    assert_eq!(other, None, "{what}: the first byte that differs");
+}
+
+#[test]
+fn a_reshape_of_md_goes_on_here_and_its_volume_holds_the_same_before_during_and_after() {
+    let to_raid6 = Half { drives: (3, 5), levels: (5, 6), ..GROWS };
+    for (what, half) in [("grows", GROWS), ("shrinks", SHRINKS)] {
+        let (mut bench, mut all) = interrupted(71, &half);
+        assert_eq!(list(&mut bench)[0].obstacle, None, "{what}");
+        let Ok(Reply::Imported { volumes, notes }) = bench.ask(command()) else { panic!("{what}") };
+        assert_eq!(volumes.len(), 1, "{what}: its parts are nothing that people know of");
+        assert!(notes.iter().any(|note| note.contains("goes on here")), "{what}: {notes:?}");
+        expect_all(&mut bench, &all, what);
+        bench.write("data", 4096, 0xEE, 8192);
+        all[4096..4096 + 8192].fill(0xEE);
+        bench.wait(600);
+        let info = bench.show("data");
+        assert_eq!((info.state, info.reshape.is_none()), (VolumeState::Optimal, true), "{what}: {info:?}");
+        assert_eq!(info.capacity_bytes, half.is().capacity().0, "{what}");
+        expect_all(&mut bench, &all, what);
+        bench.restart(&[]);
+        // Redundancy is that of the new layout.
+        for name in &NAMES[..usize::from(half.drives.1)] {
+            bench.ask(Command::DriveOffline { drive: (*name).into() }).unwrap();
+            expect_all(&mut bench, &all, &format!("{what} without {name}"));
+            bench.ask(Command::DriveOnline { drive: (*name).into() }).unwrap();
+            bench.wait(60);
+        }
+    }
+    // RAID 5 of three to RAID 6 of five goes the same way: it has one data drive more.
+    let (mut bench, _) = interrupted(72, &to_raid6);
+    assert_eq!(list(&mut bench)[0].obstacle, None);
+}
+
+/// Killed at any event of the import: md's array, or ours on its way.
+#[test]
+fn an_import_on_its_way_that_is_interrupted_leaves_the_array_of_md_or_ours() {
+    for (how, clean) in [(End::Killed, true), (End::PowerCut, true), (End::PowerCut, false)] {
+        let half = Half { clean, ..GROWS };
+        let all = interrupted(73, &half).1;
+        let back = std::cell::Cell::new(0);
+        let scene = |bench: &mut Bench| bench.try_ask(command()).ok().map(Result::unwrap);
+        at_every_event(
+            11,
+            how,
+            || interrupted(73, &half).0,
+            scene,
+            |bench, acknowledged, event| {
+                let what = format!("{how:?} at event {event}");
+                bench.boot(&NAMES[..4]);
+                if !bench.has("data") {
+                    assert!(acknowledged.is_none(), "{what}");
+                    let volumes = list(bench);
+                    assert_eq!((volumes.len(), &volumes[0].obstacle), (1, &None), "{what}");
+                    back.set(back.get() + 1);
+                    bench.ask(command()).unwrap();
+                }
+                expect_all(bench, &all, &what);
+                bench.wait(600);
+                assert!(bench.show("data").reshape.is_none(), "{what}");
+                expect_all(bench, &all, &what);
+            },
+        );
+        assert!(back.get() > 3, "{how:?}: some are taken back");
+    }
+}
+
+#[test]
+fn a_reshape_that_cannot_go_on_here_is_refused_with_what_to_do() {
+    let cases = [
+        (Half { position: 6 * STRIP, ..GROWS }, "--backup-file=FILE"),
+        (Half { drives: (4, 4), ..GROWS }, "--backup-file=FILE"),
+        (Half { drives: (3, 4), levels: (5, 6), ..GROWS }, "--backup-file=FILE"),
+        (Half { features: 0x44, shift: -256, ..GROWS }, "moves the beginning of the data"),
+    ];
+    for (half, expected) in cases {
+        let (mut bench, _) = interrupted(74, &half);
+        let why = bench.refused(ErrorKind::WrongState, command());
+        assert!(why.contains(expected) && why.contains("mdadm --assemble"), "{why}");
+    }
+    // One member is not there: its superblock is gone.
+    let (mut bench, _) = interrupted(75, &GROWS);
+    bench.sim.drive("d").unwrap().poke(ByteOffset(4096), &[0; 4096]);
+    let why = bench.refused(ErrorKind::WrongState, command());
+    assert!(why.contains("not all of its members are current"), "{why}");
+}

@@ -1,0 +1,125 @@
+//! A volume whose reshape was interrupted where its members alone do not have all of it, with the file that has the rest.
+//!
+//! # What decides
+//! - Up to where the superblocks say that the reshape has come, the volume lies as it is to be, whatever is saved: hosts may have written
+//!   there since.
+//! - From there on to the end of what is saved, the file has it. Behind that the reshape had no leave to write.
+//! - A file that ends before that place is of an earlier moment, one that begins behind it of a later one: neither has what is needed. A
+//!   reshape that goes backwards is the other way round.
+
+use super::md::Backup;
+use super::reconcile::{FoundVolume, UNREADABLE, judge};
+use super::record::{Feature, Format, Layouts, Reshape};
+use super::section::Arrangement;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// The header of the file and the superblocks of the array are written at about the same time: how much later the superblocks may have
+/// been written, and how much earlier. mdadm has the same limits.
+const LATER_S: u64 = 2 * 60 * 60;
+const EARLIER_S: u64 = 10 * 60;
+
+impl FoundVolume {
+    /// Whether a backup is of this volume.
+    pub fn is_of(&self, backup: &Backup) -> bool {
+        let own = &self.record.identity.bytes;
+        // Version 0.90 has it as four numbers.
+        let by_numbers = |own: &[u8]| own.chunks(4).flat_map(|word| word.iter().rev()).eq(&backup.array);
+        self.record.format == Format::LinuxMd
+            && (own[..] == backup.array || self.record.version.starts_with("0.") && by_numbers(own))
+    }
+
+    /// Has what a backup saves be read from there, where the members alone do not have it.
+    ///
+    /// # Errors
+    /// When it is not of this volume at this moment: a sentence.
+    pub fn take_backup(&mut self, backup: &Backup) -> Result<(), String> {
+        let reshape = self.record.features.iter().find_map(|feature| match feature {
+            Feature::Reshape(reshape) => Some(reshape.clone()),
+            _ => None,
+        });
+        let Some(reshape) = reshape else {
+            return Err("no reshape of its array is under way, and a backup has nothing for it".into());
+        };
+        let Some(layouts) = &reshape.layouts else {
+            return Err("the reshape of its array is of a kind that is not known here".into());
+        };
+        if !layouts.is_critical {
+            self.reasons.push("the backup is not needed: its members have all of it".into());
+            return Ok(());
+        }
+        self.check_time(backup)?;
+        let (between, saved) = saved(backup, &reshape, layouts)?;
+        self.record.arrangement = Arrangement::Sections(layouts.around(between, reshape.backwards));
+        self.saved = saved;
+        self.reasons.retain(|reason| !reason.starts_with(UNREADABLE));
+        judge(self);
+        Ok(())
+    }
+
+    fn check_time(&self, backup: &Backup) -> Result<(), String> {
+        let Some(updated) = self.record.updated_unix_s else { return Ok(()) };
+        let written = backup.written_unix_s;
+        if updated > written.saturating_add(LATER_S) {
+            return Err(format!(
+                "it was written {} s before the array's metadata: it is of an earlier moment; find the file of that reshape itself",
+                updated - written
+            ));
+        }
+        if written > updated.saturating_add(EARLIER_S) {
+            return Err(format!(
+                "it was written {} s after the array's metadata: the drives are of an earlier moment, or were copied before it",
+                written - updated
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Between which places of the volume the backup is to be read, and where in it that lies.
+fn saved(
+    backup: &Backup,
+    reshape: &Reshape,
+    layouts: &Layouts,
+) -> Result<(ByteRange, Vec<(ByteRange, ByteOffset)>), String> {
+    let (position, whole) = (reshape.position, layouts.was.geometry()?.stripe_bytes());
+    let as_text = |at: ByteOffset| ByteCount(at.0);
+    let end = layouts.was.within.end();
+    let is_odd = |(bytes, _): &&(ByteRange, ByteOffset)| !bytes.is_aligned(whole) || bytes.end() > end;
+    if let Some((bytes, _)) = backup.stretches.iter().find(is_odd) {
+        return Err(format!(
+            "its header is damaged: it tells of {} from {} on, which are no stripes of the array",
+            bytes.len,
+            as_text(bytes.start)
+        ));
+    }
+    let is_ahead = |(bytes, _): &&(ByteRange, ByteOffset)| match reshape.backwards {
+        true => bytes.start <= position,
+        false => bytes.end() >= position,
+    };
+    let ahead: Vec<(ByteRange, ByteOffset)> = backup.stretches.iter().filter(is_ahead).copied().collect();
+    let (Some((first, _)), Some((last, _))) = (ahead.first(), ahead.last()) else {
+        return Err(format!(
+            "it has nothing of what the reshape was at, which had come to {}: it is of an earlier moment",
+            as_text(position)
+        ));
+    };
+    let between = match reshape.backwards {
+        true => ByteRange::from_to(first.start, position),
+        false => ByteRange::from_to(position, last.end()),
+    };
+    let reaches = if reshape.backwards { last.end() >= position } else { first.start <= position };
+    let is_whole = ahead.windows(2).all(|pair| pair[0].0.end() == pair[1].0.start);
+    if !reaches || !is_whole {
+        return Err(format!(
+            "it has {} to {} of the volume, and lacks a part from {} on, where the reshape had come to: it is of another moment",
+            as_text(first.start),
+            as_text(last.end()),
+            as_text(position)
+        ));
+    }
+    let needed = ahead.iter().filter(|(bytes, _)| bytes.overlaps(between)).map(|(bytes, at)| {
+        let needed = bytes.intersection(between);
+        (needed, ByteOffset(at.0 + (needed.start.0 - bytes.start.0)))
+    });
+    Ok((between, needed.collect()))
+}
