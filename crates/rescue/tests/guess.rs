@@ -14,6 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize, StripeIndex};
 use world_real::{Settings, Shard};
 
@@ -33,7 +34,10 @@ impl Drop for Drives {
 fn folder(name: &str) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let folder = parent.join(format!("guess-{}-{name}", std::process::id()));
+    // Tests beside one another have the same arrays.
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let folder = parent.join(format!("guess-{}-{number}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
