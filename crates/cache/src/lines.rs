@@ -332,6 +332,11 @@ impl<T: Held> Lines<T> {
         is_inside && self.lines.range(near).next().is_none()
     }
 
+    /// Whether something of a stripe waits, or is destaged.
+    pub fn has_any(&self, stripe: StripeIndex) -> bool {
+        self.lines.contains_key(&stripe)
+    }
+
     /// Whether nothing waits and nothing is destaged.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()

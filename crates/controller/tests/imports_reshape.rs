@@ -30,7 +30,7 @@ struct Half {
 
 /// From three drives to four, past its critical section of 384 KiB, and within an old row.
 const GROWS: Half =
-    Half { drives: (3, 4), levels: (5, 5), position: 3 * 3 * STRIP * 2, features: 4, shift: 0, clean: true };
+    Half { drives: (3, 4), levels: (5, 5), position: 3 * 9 * STRIP, features: 4, shift: 0, clean: true };
 /// From four drives to three, of which half has moved.
 const SHRINKS: Half = Half { drives: (4, 3), position: 2 * 12 * STRIP, features: 4 | 0x20, ..GROWS };
 

@@ -206,3 +206,47 @@ fn a_drive_that_fails_under_a_write_beside_the_owner_lets_others_go_on() {
     });
     ran.expect("no stall");
 }
+
+/// Shards hear one after the other that a drive that was filled has taken its slot. One that knew wrote another shard's stripe to the new drive alone,
+/// and that shard completed a sector from the old one, and wrote it to both: what had been answered was gone.
+#[test]
+fn nobody_writes_beside_a_shard_that_does_not_know_yet_that_a_drive_was_promoted() {
+    for first_is_owner in [false, true] {
+        let setup = setup(Level::Raid0);
+        let mut sim = setup.sim(5, 1);
+        let envs = envs(&sim, &setup);
+        let ran = sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            let len = setup.geometry().capacity().0;
+            write(bench.volume(), 0, &pattern(1, len)).await.expect("writable");
+            let (home, _) = common::data(&setup, 0, 0);
+            let (slot, source) = (DriveIndex(home), open(&bench.env, setup.drives).await);
+            let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
+            bench
+                .tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done)))
+                .await;
+            let (owner, other) = owner_and_other(&bench, &setup);
+            let promoted = || {
+                ShardMessage::Apply(VOLUME, Change::Promoted { slot, stale: RegionSet::EMPTY }, None, None)
+            };
+            let [first, last] = match first_is_owner {
+                true => [&owner, &other],
+                false => [&other, &owner],
+            };
+            let sender = |volume: &Rc<Volume>| &bench.senders[usize::from(volume.shard().index().0)];
+            assert!(sender(first).send(promoted()).is_ok());
+            bench.wait(Duration::from_millis(1)).await;
+            assert_eq!(begin_and_wait(&bench, &other, 0, vec![0xEE; 512]).await, Ok(()));
+            assert_eq!(begin_and_wait(&bench, &owner, 200, vec![0xDD; 100]).await, Ok(()));
+            assert!(sender(last).send(promoted()).is_ok());
+            bench.wait(Duration::from_millis(1)).await;
+            let got = read(bench.volume(), 0, 512).await.expect("readable");
+            let around = got[..200].iter().chain(&got[300..]);
+            assert!(around.into_iter().all(|byte| *byte == 0xEE), "{first_is_owner}: {:?}", &got[..8]);
+            let before = other.counters().fast_path;
+            assert_eq!(begin_and_wait(&bench, &other, 0, vec![0xCC; 512]).await, Ok(()));
+            assert_eq!(other.counters().fast_path, before + 1, "all know: it writes beside the owner again");
+        });
+        ran.expect("no stall");
+    }
+}

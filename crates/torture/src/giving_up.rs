@@ -87,7 +87,12 @@ async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: 
     host.env.sleep(faults::delay(&mut rng)).await;
     delete(&host, &shown, &mut rng).await?;
     drives.iter().for_each(|drive| drive.stall_next(0, Duration::ZERO));
-    let Some(volume) = make_next(&host, names).await? else { return host.shut_down().await };
+    let Some(volume) = make_next(&host, names).await? else {
+        // What hangs of the deleted volume's writes may land on the neighbour, who has all of these drives.
+        host.env.sleep(LONGEST * 2).await;
+        beside.look().await?;
+        return host.shut_down().await;
+    };
     for (number, range) in pieces(&volume) {
         let data = Buf::copy_of(&content(number, range.len)).freeze();
         if let Err(error) = volume.write(range, data, Durability::Cached).await {

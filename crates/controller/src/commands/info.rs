@@ -405,6 +405,10 @@ fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
         () if !is_well => {
             ("reads", "writes do not: a drive is out or is being filled, or a resync is not complete")
         }
+        () if volume.geometry.copies() > 1 => (
+            "reads and writes",
+            "requests inside one strip go from the host's shard to its drives; writes, by the shard that has the stripe",
+        ),
         () => ("reads and writes", "requests inside one strip go from the host's shard to its drives"),
     };
     let text = |text: &str| text.to_owned();

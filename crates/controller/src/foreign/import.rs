@@ -177,7 +177,8 @@ impl Foreign {
 
 /// Whether any of it is data of the volumes.
 fn lies_in_data(label: &Label, place: ByteRange) -> bool {
-    let data = label.volume.iter().map(|volume| {
+    // Where windows are saved is counted from the journals' room on.
+    let data = label.volume.iter().filter(|volume| !volume.saves()).map(|volume| {
         ByteRange::from_to(ByteOffset(volume.data_start_bytes), ByteOffset(volume.data_end_bytes()))
     });
     data.into_iter().any(|data| !data.intersection(place).is_empty())

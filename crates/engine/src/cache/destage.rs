@@ -96,6 +96,10 @@ pub(crate) async fn put_stripes(
         if cache.is_gated(*stripe) || cache.is_doubtful(*stripe) || cache.is_said(*stripe) {
             return None;
         }
+        // A sector that was completed may wait there to be written, with what was beside the host's bytes before this.
+        if cache.lines.borrow().has_any(*stripe) {
+            return None;
+        }
     }
     let _by_journal = cache.go_by_journal();
     let _writing = match begin_write(cache, cache.region_of(first)).await {

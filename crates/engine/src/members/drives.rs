@@ -1,6 +1,6 @@
 //! The drives of a volume on one shard, and what this shard knows of the volume.
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, BesideOwners, Closed};
 use crate::members::{Health, Members, Settled, Streams};
 use crate::messages::ShardIndex;
 use crate::shard::Resources;
@@ -40,6 +40,10 @@ pub struct Drives {
     counters: CounterRow,
     /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
     pub(crate) all_well: Cell<bool>,
+    /// Who writes beside the owners of stripes, on all shards.
+    pub(crate) beside: BesideOwners,
+    /// Keeps them away as long as something is not well here: what one shard knows of drives another may not know yet.
+    beside_closed: RefCell<Option<Closed>>,
     pub(crate) closing: Cell<bool>,
     /// The stripes that are in use: all, but for a volume on its way to another layout.
     live: Cell<(u64, u64)>,
@@ -70,6 +74,8 @@ impl Drives {
             repair_unit: ByteCount(physical.unwrap_or_default().0.max(spec.sector.bytes().0)),
             counters: attachment.meter.join(),
             all_well: Cell::new(false),
+            beside: attachment.beside.clone(),
+            beside_closed: RefCell::default(),
             closing: Cell::new(false),
             live: Cell::new((attachment.live.start, attachment.live.end)),
             users: Cell::new(0),
@@ -207,9 +213,14 @@ impl Drives {
         }
     }
 
-    /// Works out anew whether requests may take the fast path.
+    /// Works out anew whether requests may take the fast path, and whether other shards may write beside this one.
     pub(crate) fn look_at_health(&self) {
-        self.all_well.set(self.state().is_optimal() && self.health.failing().is_empty());
+        let all_well = self.state().is_optimal() && self.health.failing().is_empty();
+        self.all_well.set(all_well);
+        let mut closed = self.beside_closed.borrow_mut();
+        if closed.is_none() != (all_well || self.is_redundant()) {
+            *closed = closed.is_none().then(|| self.beside.close());
+        }
     }
 
     /// Counts a request or task in; while any is in, the volume is not detached.

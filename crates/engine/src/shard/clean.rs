@@ -33,6 +33,11 @@ fn copy(slice: &Slice, at: ByteCount, len: ByteCount) -> Buf {
     alone
 }
 
+/// Memory for so much. Blocks are longer than what lies in them, by a half at most of what is read ahead; beyond that it is the system's.
+fn pool(room: ByteCount) -> BufferPool {
+    BufferPool::new(ByteCount(room.0 + room.0 / 2))
+}
+
 /// The read cache's memory on a shard.
 pub(crate) struct CleanRoom {
     env: Env,
@@ -66,8 +71,7 @@ impl CleanRoom {
     /// How much of it there is from now on.
     pub(crate) fn set_room(&self, room: ByteCount) {
         if room != self.room() {
-            // Blocks are longer than what lies in them, by a half at most of what is read ahead, and some are on their way.
-            *self.memory.borrow_mut() = BufferPool::new(ByteCount(room.0 * 2));
+            *self.memory.borrow_mut() = pool(room);
         }
         self.clean.borrow_mut().set_room(room);
     }
@@ -142,6 +146,10 @@ impl CleanRoom {
     /// Forgets what is kept of a volume, and of what is on its way.
     pub(crate) fn forget(&self, volume: u32) {
         self.clean.borrow_mut().forget(volume);
+        if self.clean.borrow().bytes().is_zero() {
+            // Nobody may keep anything any more: the system has it back.
+            *self.memory.borrow_mut() = pool(self.room());
+        }
         self.changed.notify(&self.env);
     }
 

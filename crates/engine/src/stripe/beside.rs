@@ -9,7 +9,7 @@
 //! | marks, redundancy, records of a journal | there is no redundancy that would have to agree with anything |
 //! | two writes of the same sectors | both are outstanding, and a drive carries them out in any order; so it is with two that the owner has, whose locks are shared |
 //! | bytes that are read, changed and written again: parts of sectors that are completed, repairs, copies, stripes that go out of use | whoever holds such bytes alone has *closed* the volume before: nobody begins beside him until he is done, and he has waited for those who were writing |
-//! | a drive that is being filled gets what the slot's drive gets | no shard writes beside the owner that knows of it ([`Drives::all_well`](crate::members::Drives)), and nothing is copied before every shard does; those who began before that are waited for by the copy, which holds stripes alone |
+//! | a drive that is being filled gets what the slot's drive gets | from the first shard on that knows of it, or of anything else that is not well, to the last one that knows how it ended, nobody writes beside anybody ([`Drives::look_at_health`](crate::members::Drives)): shards hear of changes one after the other; those who began before that are waited for by the copy, which holds stripes alone |
 //! | blocks that are lost | that they are is known to every shard before whoever holds the stripe lets go of it |
 //! | what is dirty | every shard knows that writes are answered by the cache before the first of them is ([`Absorb::NoMore`](crate::Absorb)) |
 //! | what is kept of reads | a shard that keeps anything of the volume has it closed as long, and keeps nothing that was read while others were still writing |
@@ -17,6 +17,7 @@
 //! | flushes, errors, drives that fail | each shard flushes the drives, whoever wrote to them; and deals with errors of its own operations |
 //!
 //! # Invariants
+//! - A shard on which anything of the volume is not well has it closed.
 //! - While somebody has the volume closed nobody begins to write beside the owner.
 //! - Whoever waits for those that are writing holds nothing that they need: they wait for their drive alone.
 

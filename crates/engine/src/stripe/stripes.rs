@@ -1,6 +1,6 @@
 //! The stripes of a volume on one shard: who may change one now, what it costs to plan, and what a crash leaves.
 
-use crate::attachment::{Attachment, BesideOwners};
+use crate::attachment::Attachment;
 use crate::members::Drives;
 use crate::messages::ShardIndex;
 use crate::stripe::{CleanUse, DirtyRegions, Flush, JournalSlot};
@@ -24,8 +24,6 @@ pub struct Stripes {
     pub(super) dirty: DirtyRegions,
     pub(super) flushing: Flush,
     pub(super) journal: JournalSlot,
-    /// Who writes beside the owners of stripes.
-    pub(super) beside: BesideOwners,
     /// Whether what is read of it is kept.
     pub(crate) clean: CleanUse,
     /// Regions that are changing sides between the distributed spare and home, and how many tasks are at it: writes to
@@ -57,7 +55,6 @@ impl Stripes {
         Ok(Rc::new(Stripes {
             dirty: DirtyRegions::new(drives.regions.count, attachment.state.marked(), owns),
             flushing: Flush::default(),
-            beside: attachment.beside.clone(),
             clean: CleanUse::default(),
             journal: JournalSlot::new(
                 shard.env(),

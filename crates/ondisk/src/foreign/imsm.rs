@@ -34,6 +34,9 @@ const DISK_FAILED: u32 = 4;
 const DISK_JOURNAL: u32 = 0x0200_0000;
 const NEEDS_REBUILD: u32 = 1 << 24;
 const NO_FAILED_DISK: u8 = 0xFF;
+
+/// Where a volume says what kind of migration it is in.
+const MIGRATION_TYPE: usize = 89;
 const GENERAL_MIGRATION: u8 = 3;
 const BAD_BLOCKS: u32 = 0xABAD_B10C;
 
@@ -100,8 +103,23 @@ struct Volume<'a> {
     bytes: &'a [u8],
     index: usize,
     map: Map<'a>,
-    /// What it was before a migration.
+    /// What it was before a migration; while a member is rebuilt, the map that says so.
     source: Option<Map<'a>>,
+}
+
+impl Volume<'_> {
+    /// Whether its data move: initialisation, rebuild and verification do not move them.
+    fn is_moved(&self) -> bool {
+        self.bytes.get(MIGRATION_TYPE) == Some(&GENERAL_MIGRATION)
+    }
+
+    /// Index into the table of disks, and whether the member is being rebuilt. mdadm marks that in the second map, which it has for as long as the
+    /// rebuild takes (`imsm_process_update`).
+    fn order(&self, slot: u8) -> (usize, bool) {
+        let (disk, is_marked) = self.map.order(slot);
+        let second = self.source.filter(|map| !self.is_moved() && slot < map.members());
+        (disk, is_marked || second.is_some_and(|map| map.order(slot).1))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -276,7 +294,7 @@ impl Image {
 
     /// A migration that moves data: initialisation, rebuild and verification do not.
     fn migration(&self, volume: &Volume<'_>) -> Option<Reshape> {
-        let source = volume.source.filter(|_| volume.bytes[89] == GENERAL_MIGRATION)?;
+        let source = volume.source.filter(|_| volume.is_moved())?;
         let words = |map: &Map<'_>| {
             let (level, ..) = arrangement(map.level(), map.members().into());
             let strip = self.sectors(map.strip_blocks().into());
@@ -297,7 +315,7 @@ impl Image {
     fn entries(&self, volume: &Volume<'_>) -> Vec<Entry> {
         let mut entries: Vec<Entry> = (0..volume.map.members())
             .filter_map(|slot| {
-                let (disk, is_rebuilding) = volume.map.order(slot);
+                let (disk, is_rebuilding) = volume.order(slot);
                 let serial = self.serial(disk);
                 if disk >= self.disks() || serial.starts_with("missing:") {
                     return None;
@@ -329,8 +347,8 @@ impl Image {
 
     fn member(&self, volume: &Volume<'_>, own: Option<&str>, container: &[u8]) -> MemberRecord {
         let slot = (0..volume.map.members())
-            .find(|&slot| own.is_some_and(|own| self.serial(volume.map.order(slot).0) == own));
-        let role = match slot.map(|slot| (u16::from(slot), volume.map.order(slot).1)) {
+            .find(|&slot| own.is_some_and(|own| self.serial(volume.order(slot).0) == own));
+        let role = match slot.map(|slot| (u16::from(slot), volume.order(slot).1)) {
             Some((slot, true)) => Role::Rebuilding(slot),
             Some((slot, false)) => Role::Active(slot),
             None if own.is_none() => Role::Unknown,
@@ -383,4 +401,34 @@ fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]);
     text.trim().chars().filter(|letter| !letter.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map of disks 0 to 3, in which these slots are marked.
+    fn map(marked: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; MAP];
+        bytes[16] = 4;
+        for slot in 0..4u8 {
+            let mark = if marked.contains(&slot) { NEEDS_REBUILD } else { 0 };
+            bytes.extend((u32::from(slot) | mark).to_le_bytes());
+        }
+        bytes
+    }
+
+    /// A member that was being rebuilt when its machine was turned off passed for current: mdadm marks it in the second map alone.
+    #[test]
+    fn a_member_that_is_being_rebuilt_is_marked_in_the_second_map() {
+        let (first, second) = (map(&[]), map(&[2]));
+        let mut bytes = vec![0; VOLUME];
+        for (kind, is_rebuilding) in [(1, true), (GENERAL_MIGRATION, false)] {
+            (bytes[88], bytes[MIGRATION_TYPE]) = (1, kind);
+            let source = Some(Map { bytes: &second });
+            let volume = Volume { bytes: &bytes, index: 0, map: Map { bytes: &first }, source };
+            assert_eq!(volume.order(2), (2, is_rebuilding), "kind {kind}");
+            assert_eq!(volume.order(1), (1, false), "kind {kind}");
+        }
+    }
 }

@@ -9,10 +9,11 @@
 //!   may be negative).
 //! - Where the data move by that, superblocks with a new position are durable before anything is written over what the
 //!   older position has to read. So what the newest superblock says can be read as a whole.
-//! - Where they do not move, and there are more or fewer members, the same holds but for the volume's beginning, as long as what
-//!   is written lies on the rows that it was read from (the *critical section*: stripes of both that end together). mdadm keeps a
-//!   copy of that in a file or on a spare; the members alone do not have it.
-//! - Where they do not move, and there are as many members, all of it is a critical section.
+//! - Where they do not move, and there is more or less data in each row, the same holds but for the volume's beginning, as long as what
+//!   is written lies on the rows that it was read from (the *critical section*). mdadm keeps a copy of that in a file or on a spare; the
+//!   members alone do not have it. Linux records its position before it writes over what it read since the last one, with a row of margin on both
+//!   sides: so what it does not record for may reach twice as far as the rows that end together.
+//! - Where they do not move, and there is as much data in each row, all of it is a critical section, whatever the chunk.
 //! - The volume is as large as the smaller of both: it grows when the reshape is done, and shrinks before it begins.
 
 use super::SECTOR;
@@ -102,13 +103,14 @@ fn layouts(change: &Change, position: ByteOffset, member_size: ByteCount) -> Res
 
 /// Whether what was being written may lie over what it was read from.
 fn is_critical(was: &Geometry, is: &Geometry, position: ByteOffset) -> bool {
-    let (was, is) = (was.stripe_bytes().0, is.stripe_bytes().0);
-    let (mut divisor, mut rest) = (was, is);
-    while rest != 0 {
-        (divisor, rest) = (rest, divisor % rest);
+    let (before, after) = (u64::from(was.data_strips()), u64::from(is.data_strips()));
+    let (most, fewer) = (before.max(after), before.abs_diff(after));
+    if fewer == 0 {
+        return true;
     }
-    let together = was / divisor * is;
-    was == is || position.0 <= together
+    let strip = was.strip().bytes().max(is.strip().bytes()).0;
+    let margins = was.stripe_bytes().0 + is.stripe_bytes().0;
+    position.0 <= (2 * most * most).div_ceil(fewer) * strip + margins
 }
 
 fn piece(laid: &Laid, start: ByteOffset, member_size: ByteCount) -> Result<Section, String> {
