@@ -1,8 +1,8 @@
 //! An array and its volumes, as the controller keeps them.
 
 use crate::arrays::failures::{Failing, FailureReport};
-use crate::arrays::reshape::own_members;
 use crate::arrays::serve::volume_state;
+use crate::arrays::unbegun::own_members;
 use crate::arrays::volume::Volume;
 use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
@@ -440,7 +440,7 @@ impl Array {
             }
             missed.insert_all(&marked);
         }
-        missed
+        self.of_slot(slot, missed)
     }
 
     /// Regions of the array whose redundancy may not agree with their data.
@@ -461,7 +461,8 @@ impl Array {
         let is_vouched_for = |region: RegionIndex| {
             let is_missing =
                 |slot: DriveIndex| !in_service.contains(slot) || missed[slot.as_usize()].contains(region);
-            let mut missing = (0..slots).map(|slot| DriveIndex(slot as u16)).filter(|slot| is_missing(*slot));
+            let own = (0..slots).filter(|slot| volume.is_on(*slot)).map(|slot| DriveIndex(slot as u16));
+            let mut missing = own.filter(|slot| is_missing(*slot));
             forced.contains(region) && missing.all(|slot| forced.is_about(slot, region))
         };
         unsynced.iter().filter(|region| !is_vouched_for(*region)).collect()
@@ -503,13 +504,7 @@ impl Array {
 
     /// How a volume is now.
     pub(crate) fn current_state(&self, volume: &Volume) -> VolumeState {
-        let label = self.label.borrow();
-        // Of members that it does not lie on, nor is to lie on, nothing is missed.
-        let own = match volume.is_on_its_way() {
-            true => DriveSet::first(units::DriveCount(label.member.len() as u16)),
-            false => DriveSet::first(volume.geometry.drives()),
-        };
-        let out = label.out().intersection(&own);
+        let out = self.out_of(volume);
         if self.is_missing() {
             VolumeState::Missing
         } else if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty() {

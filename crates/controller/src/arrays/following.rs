@@ -9,16 +9,19 @@
 //! 4. When it has come to its layout it follows no more (`arriving`). Members that are removed go when none does (`leaving`).
 //!
 //! Drives that are lost meanwhile are done without, also where a volume begins after that, and spares take their places when all have come: until then the
-//! volumes of the array lie on different drives.
+//! volumes of the array lie on different drives. A volume that could not do without them by its new layout does not begin, and those behind it that can go
+//! first. When none can, drives are exchanged though volumes follow still. What such a drive has to be given is of the volumes that lie on its slot; of one that
+//! begins afterwards all that is there is new.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::arrays::way::Way;
 use crate::interface::{Error, ErrorKind, Result};
+use engine::RegionSet;
 use ondisk::{FollowsLabel, Label, VolumeLabel};
 use std::rc::Rc;
-use units::DriveCount;
+use units::{DriveCount, DriveIndex, DriveSet};
 
 /// The volume of a label that is next to begin of those that follow.
 pub(crate) fn next_follower(label: &Label) -> Option<(VolumeLabel, FollowsLabel)> {
@@ -32,16 +35,75 @@ impl Array {
         self.volumes().into_iter().filter(|volume| volume.follows()).collect()
     }
 
-    /// The volume of it that moves now, or is to begin: of those that follow the first one that can.
+    /// The volume of it that moves now, or is to begin: of those that follow the first one that can. Nothing begins beside a beginning that was cut off.
     pub(crate) fn moves_now(&self) -> Option<Rc<Volume>> {
-        let begun = self.volumes().into_iter().find(|volume| volume.is_on_its_way());
-        let next = || self.followers().into_iter().find(|volume| volume.is_served());
-        begun.or_else(next)
+        let on_its_way = self.volumes().into_iter().find(|volume| volume.label().reshape.is_some());
+        let can = |volume: &Rc<Volume>| volume.is_served() && self.held_up(volume).is_none();
+        on_its_way.or_else(|| self.followers().into_iter().find(can))
     }
 
     /// The volume of it that is on its way to another layout, or is to be next.
     pub(crate) fn on_its_way(&self) -> Option<Rc<Volume>> {
         self.moves_now().or_else(|| self.followers().into_iter().next())
+    }
+
+    /// Why a volume that follows others cannot begin now: a sentence. By its new layout it could not do without drives that are out, so nothing of it could be
+    /// made durable, and the next start would refuse it, though the drives that it lies on have all of it.
+    pub(crate) fn held_up(&self, volume: &Volume) -> Option<String> {
+        let (label, of) = (self.label(), volume.label());
+        let follows = of.follows.as_ref().filter(|_| of.reshape.is_none())?;
+        // One that has no way is told so when it is its turn.
+        let way = Way::along(&label, &of, DriveCount(follows.members)).ok()?;
+        let own = DriveSet::first(way.geometry.drives());
+        let (out, behind) = (self.out().intersection(&own), self.behind(volume).intersection(&own));
+        let without = out.union(&behind);
+        if way.geometry.survives_set(&without) && way.save.survives_set(&without) {
+            return None;
+        }
+        let name = |slot: DriveIndex| label.member.get(slot.as_usize()).map(|member| member.name.clone());
+        let names = |slots: &DriveSet| slots.iter().filter_map(name).collect::<Vec<_>>().join(", ");
+        let Some(first) = out.iter().next() else {
+            return Some(format!("what drive {} missed is rebuilt first", names(&behind)));
+        };
+        Some(format!(
+            "'{}' is to lie on drives that are out ({}), and cannot do without them; run 'softroc drive online {}', or 'softroc drive replace {}:{} --with DRIVE'",
+            of.name,
+            names(&out),
+            name(first).unwrap_or_default(),
+            self.name(),
+            first.0
+        ))
+    }
+
+    /// Whether nothing of it moves, and nothing will before a drive takes a slot that is out: then drives are exchanged though volumes follow still.
+    pub(crate) fn waits_for_drives(&self) -> bool {
+        let is_held_up = |volume: &Rc<Volume>| volume.is_served() && self.held_up(volume).is_some();
+        self.moves_now().is_none() && self.followers().iter().any(is_held_up)
+    }
+
+    /// Whether the drive of a slot that is out may come back though volumes follow still: nothing has begun, and one waits for it.
+    pub(crate) fn may_come_back(&self, slot: usize) -> bool {
+        let has_begun = self.volumes().iter().any(|volume| volume.label().reshape.is_some());
+        let lacks_it =
+            |volume: &Rc<Volume>| !volume.is_served() && volume.lost().contains(DriveIndex(slot as u16));
+        let is_waited_for = || self.waits_for_drives() || self.followers().iter().any(lacks_it);
+        !has_begun && !self.in_use().contains(&slot) && is_waited_for()
+    }
+
+    /// Of a volume: slots that are out, of those that it lies on or is on its way to. Of others it misses nothing.
+    pub(crate) fn out_of(&self, volume: &Volume) -> DriveSet {
+        match volume.is_on_its_way() {
+            true => self.out(),
+            false => volume.own_drives(&self.out()),
+        }
+    }
+
+    /// Those of regions of the array that are of volumes which lie on a slot: of others its drive has nothing.
+    pub(crate) fn of_slot(&self, slot: usize, mut regions: RegionSet) -> RegionSet {
+        let volumes = self.volumes();
+        let elsewhere = volumes.iter().filter(|volume| !volume.is_on(slot));
+        elsewhere.for_each(|volume| regions.remove_all(&volume.all_regions()));
+        regions
     }
 
     /// Looks that no volume of it is on its way to another layout.
@@ -59,12 +121,14 @@ impl Array {
 
     /// Whether a volume is on its way, a part of one that is, or to be on one: its writes are not answered from the cache.
     pub(super) fn is_to_move(&self, volume: &Volume) -> bool {
-        volume.follows() || !self.together_with(volume).is_empty()
+        let label = volume.label();
+        label.follows.is_some() || label.reshape.is_some() || !self.together_with(volume).is_empty()
     }
 
     /// The volume that an operator named whose other volumes move along, if it is on its way still: all of an order is taken back with it.
     pub(crate) fn leads(&self) -> Option<Rc<Volume>> {
-        self.volumes().into_iter().find(|volume| volume.is_on_its_way() && volume.label().follows.is_none())
+        let leads = |of: VolumeLabel| of.reshape.is_some() && of.follows.is_none();
+        self.volumes().into_iter().find(|volume| leads(volume.label()))
     }
 }
 
@@ -80,6 +144,9 @@ impl Arrays {
     ) -> Result<()> {
         let next = || {
             let (label, of) = (array.label(), volume.label());
+            if let Some(why) = array.held_up(volume) {
+                return Err(Error::new(ErrorKind::WrongState, why));
+            }
             let is_next = array.moves_now().is_some_and(|now| Rc::ptr_eq(&now, volume));
             let follows = of.follows.clone().filter(|_| is_next && of.reshape.is_none());
             let follows = follows.ok_or_else(|| {

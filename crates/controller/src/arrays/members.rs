@@ -74,7 +74,7 @@ impl Arrays {
         let mut next = array.label();
         let (stale, uuid) = match &entering {
             Entering::Back => (array.missed(slot), next.member[slot].uuid),
-            Entering::New(_) => (array.all_regions(), self.new_uuid()),
+            Entering::New(_) => (array.of_slot(slot, array.all_regions()), self.new_uuid()),
             Entering::Filled(replacement) => {
                 (set_of(&replacement.stale).union(&array.missed(slot)), replacement.uuid)
             }

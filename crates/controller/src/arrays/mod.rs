@@ -44,6 +44,7 @@ mod shards;
 mod shifted;
 mod spare_labels;
 pub(crate) mod starting;
+pub(crate) mod unbegun;
 pub(crate) mod volume;
 pub(crate) mod way;
 mod write_hole;

@@ -132,8 +132,11 @@ impl Arrays {
                 // What goes on alone, but for hosts, is of no use.
                 goes_on |= !volume.label().is_part();
             } else if let Some(label) = next.volume_mut(volume.uuid()) {
-                let more = gone.iter().map(|drive| drive.0).filter(|slot| !label.lost.contains(slot));
-                let more: Vec<u16> = more.collect();
+                // One that none of it lies on may come back, or not: it misses nothing.
+                let parts = array.with_parts(&volume);
+                let lies_on = |slot: u16| parts.iter().any(|part| part.is_on(usize::from(slot)));
+                let own = gone.iter().map(|drive| drive.0).filter(|slot| lies_on(*slot));
+                let more: Vec<u16> = own.filter(|slot| !label.lost.contains(slot)).collect();
                 label.lost.extend(more);
                 label.lost.sort_unstable();
             }
@@ -369,10 +372,9 @@ impl Arrays {
 
     /// How an array's volumes are without what is out, within a sentence.
     pub(super) fn describe_state(&self, array: &Array) -> String {
-        let out = array.out();
         let mut told = Vec::new();
         for volume in array.volumes() {
-            let (name, behind) = (volume.name(), array.behind(&volume));
+            let (name, behind, out) = (volume.name(), array.behind(&volume), array.out_of(&volume));
             told.push(match volume.survives_more(&out.union(&behind)) {
                 Some(_) if out.is_empty() && behind.is_empty() => format!("'{name}' is complete"),
                 Some(_) if out.is_empty() => format!("'{name}' is degraded until the rebuild is done"),

@@ -13,18 +13,19 @@
 //!
 //! How a volume comes to its layout in the end: `arriving`. What the array's other volumes do: `following`.
 //!
-//! While nothing has moved, all of it can be taken back: a label without the parts and without the new drives, in which no other volume follows.
+//! While nothing has moved, all of it can be taken back (`unbegun`): a label without the parts and without the new drives, in which no other volume follows.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, SlotContent, runs, set_of};
 use crate::arrays::serve::volume_state;
 use crate::arrays::shards::answers;
+use crate::arrays::unbegun::{regions_of_parts, taken_back};
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use engine::{CopyWay, Moved, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step};
 use env::mailbox;
-use ondisk::{Label, Role, Uuid, VolumeLabel};
+use ondisk::{Label, Role, VolumeLabel};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -189,47 +190,6 @@ pub(crate) fn reshape_between(
     Reshape::new(from, to, has.min(capacity), save, most)
 }
 
-/// How many members a label has without those that were to come by a beginning that was cut off. A volume that follows others begins on members that
-/// are there.
-pub(crate) fn own_members(label: &Label) -> usize {
-    let is_cut_off = |of: &VolumeLabel| of.reshape.as_ref().is_some_and(|at| !at.begun);
-    let begins = |of: &&VolumeLabel| is_cut_off(of) && of.follows.is_none();
-    let members = label.volume.iter().find(begins).and_then(|of| of.members);
-    members.map_or(label.member.len(), usize::from)
-}
-
-/// The regions of a volume's parts.
-fn regions_of_parts(label: &Label, volume: Uuid) -> Vec<std::ops::Range<u32>> {
-    let parts = label.volume.iter().filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume));
-    parts.map(|of| of.first_region..of.end_region()).collect()
-}
-
-/// A label without a volume's parts. Of one that follows others that is all; with any other all of the order is taken back: the drives that it was to
-/// get, and what its array's other volumes were to do.
-fn taken_back(next: &mut Label, volume: Uuid) {
-    let mut gone = RegionSet::EMPTY;
-    next.volume.retain(|of| {
-        let is_part = of.part.as_ref().is_some_and(|part| part.of == volume);
-        if is_part {
-            gone.insert_all(&RegionSet::from_runs([[of.first_region, of.end_region()]]));
-        }
-        !is_part
-    });
-    forget_regions(next, &gone);
-    let Some(label) = next.volume_mut(volume) else { return };
-    label.reshape = None;
-    if label.follows.is_some() {
-        return;
-    }
-    let members = label.members.map_or(next.member.len(), usize::from);
-    next.volume.iter_mut().for_each(|of| (of.members, of.follows) = (None, None));
-    next.member.truncate(members);
-    // It may have come from one of the drives that are members no more.
-    if next.slot().is_none() {
-        next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
-    }
-}
-
 /// Regions mean nothing any more.
 pub(crate) fn forget_regions(next: &mut Label, gone: &RegionSet) {
     for member in &mut next.member {
@@ -254,13 +214,21 @@ impl Arrays {
         drives: &[Rc<Drive>],
     ) -> Result<()> {
         let _starting = array.starting.take(1).await;
-        let before = array.places();
         let recorded = {
             let _turn = array.metadata.take(1).await;
-            match next() {
+            // Whoever has the turn before changes places as well.
+            let before = array.places().len();
+            let recorded = match next() {
                 Ok(next) => self.record_beginning(array, volume, next, drives).await,
                 Err(error) => Err(error),
+            };
+            if recorded.is_err() && volume.label().reshape.is_none() {
+                let mut places = array.places();
+                places.truncate(before);
+                array.set_places(places);
+                array.drop_regions(0..0);
             }
+            recorded
         };
         let begun = match recorded {
             Ok(()) => self.attach_parts(array, volume).await,
@@ -268,10 +236,9 @@ impl Arrays {
         };
         if begun.is_err() {
             if volume.label().reshape.is_some() {
+                // Where that cannot be either, it is tried again (`unbegun`).
+                self.attention.look_after();
                 self.leave_reshape_now(array, volume).await?;
-            } else {
-                array.set_places(before);
-                array.drop_regions(0..0);
             }
             for drive in drives {
                 self.inventory.take_label_off(drive, &array.names()).await;
@@ -320,7 +287,8 @@ impl Arrays {
         if let Some(reshape) = next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut()) {
             reshape.begun = true;
         }
-        match self.commit(array, next, Vec::new()).await {
+        // A drive that went out by the very change may be one that a part cannot do without: it is taken back then.
+        match self.commit(array, next, Vec::new()).await && array.can_spare(volume, &array.out()) {
             true => Ok(()),
             false => Err(cannot()),
         }
@@ -481,6 +449,9 @@ impl Arrays {
     /// When something has moved, or it cannot be recorded.
     pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _starting = array.starting.take(1).await;
+        if volume.label().reshape.is_none() {
+            return Ok(()); // Somebody else has done it meanwhile.
+        }
         self.leave_reshape_now(array, volume).await
     }
 
@@ -497,7 +468,12 @@ impl Arrays {
         Ok(())
     }
 
-    async fn leave_reshape_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    /// The same, where the caller has the turn of starts.
+    pub(super) async fn leave_reshape_now(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         let at = volume.label().reshape.map_or((0, 0), |at| (at.moved_bytes, at.saved_bytes));
         if at != (0, 0) {
             return Err(Error::new(
@@ -536,23 +512,6 @@ impl Arrays {
             }
         }
         recorded.map(drop)
-    }
-
-    /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then, and the regions
-    /// that have no meaning.
-    pub(crate) fn take_back_unbegun(
-        &self,
-        array: &Array,
-        next: &mut Label,
-    ) -> (Vec<Rc<Drive>>, Vec<std::ops::Range<u32>>) {
-        let unbegun = next.volume.iter().find(|of| of.reshape.as_ref().is_some_and(|at| !at.begun));
-        let Some(uuid) = unbegun.map(|of| of.uuid) else { return Default::default() };
-        let regions = regions_of_parts(next, uuid);
-        taken_back(next, uuid);
-        let mut places = array.places();
-        let left = places.split_off(next.member.len().min(places.len()));
-        array.set_places(places);
-        (left.into_iter().filter_map(|place| place.drive).collect(), regions)
     }
 
     /// Records a label that names fewer members. The drives that are free then; `None` if that could not be.

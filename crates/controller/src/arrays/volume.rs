@@ -285,7 +285,7 @@ impl Volume {
     }
 
     /// Those of its array's members that it lies on.
-    fn own_drives(&self, members: &DriveSet) -> DriveSet {
+    pub(super) fn own_drives(&self, members: &DriveSet) -> DriveSet {
         members.intersection(&DriveSet::first(self.geometry.drives()))
     }
 

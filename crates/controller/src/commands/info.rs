@@ -4,8 +4,8 @@ use crate::arrays::array::Array;
 use crate::arrays::drive_cache::drive_caches;
 use crate::arrays::extents::{self, free_end};
 use crate::arrays::reads::InForce;
-use crate::arrays::reshape::own_members;
 use crate::arrays::sectors;
+use crate::arrays::unbegun::own_members;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
@@ -319,7 +319,10 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
         }
         return reasons;
     }
-    let mut reasons: Vec<String> = drives.iter().filter_map(|drive| drive.reason.clone()).collect();
+    let parts = array.together_with(volume);
+    let lies_on = |slot: usize| volume.is_on(slot) || parts.iter().any(|part| part.is_on(slot));
+    let own = drives.iter().enumerate().filter(|(slot, _)| lies_on(*slot) || array.has_lost());
+    let mut reasons: Vec<String> = own.filter_map(|(_, drive)| drive.reason.clone()).collect();
     if !volume.is_served() {
         reasons.extend(volume.refusal());
     }
@@ -334,8 +337,9 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
             "'{name}' is being initialised with zeroes; hosts can use it when that is done ('softroc task list' shows the progress)"
         ));
     }
-    let stuck =
-        state == VolumeState::Degraded && !array.out().is_empty() && !array.distrusted(volume).is_empty();
+    let stuck = state == VolumeState::Degraded
+        && !array.out_of(volume).is_empty()
+        && !array.distrusted(volume).is_empty();
     if stuck && volume.has_parity() {
         reasons.push(format!(
             "a drive went out before the resync was complete: in regions that are not resynced, blocks of that drive give I/O errors; if they may read wrongly instead, run 'softroc volume start {name} --accept-stale-parity'"

@@ -1,8 +1,10 @@
 //! What is said and refused of a volume that is on its way to another layout.
 
 use super::Commands;
+use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::interface::{Command, Error, ErrorKind, ReshapeVolume, Result};
+use std::rc::Rc;
 
 impl Commands {
     /// What becomes of the disk that a volume is.
@@ -36,9 +38,19 @@ impl Commands {
         let array = match command {
             Command::VolumeSet { volume, .. } => self.arrays.find_array(volume).ok(),
             Command::VolumePolicy(set) => self.arrays.find_array(&set.volume).ok(),
-            Command::DriveReplace { drive, .. } | Command::DriveOnline { drive } => {
+            Command::DriveReplace { drive, .. } => {
+                let drive_of = || self.arrays.find_drive(drive).ok();
+                let shown = || drive_of().and_then(|drive| self.arrays.shown_place(&drive));
+                let place = self.arrays.slot_named(drive).or_else(shown);
+                let is_taken = |(array, slot): &(Rc<Array>, usize)| {
+                    array.waits_for_drives() && !array.in_use().contains(slot)
+                };
+                place.filter(|place| !is_taken(place)).map(|(array, _)| array)
+            }
+            Command::DriveOnline { drive } => {
                 let drive = self.arrays.find_drive(drive).ok();
-                drive.and_then(|drive| self.arrays.place_of(&drive)).map(|(array, _)| array)
+                let place = drive.and_then(|drive| self.arrays.place_of(&drive));
+                place.filter(|(array, slot)| !array.may_come_back(*slot)).map(|(array, _)| array)
             }
             Command::TaskStart(start) if start.what.is_init() => {
                 start.volume.as_ref().and_then(|volume| self.arrays.find_array(volume).ok())

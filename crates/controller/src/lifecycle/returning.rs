@@ -170,6 +170,9 @@ impl Lifecycle {
     /// Takes a drive that is out from a volume's shards. When all that they asked of it has come back, the drive knows.
     pub(super) fn take_from_shards(self: &Rc<Self>, array: &Array, volume: &Volume, slot: usize) {
         let (Some(id), Some(drive)) = (volume.id(), array.drive(slot)) else { return };
+        if !volume.is_on(slot) {
+            return;
+        }
         let out = DriveIndex(slot as u16);
         let change = Change::Drive {
             slot: out,

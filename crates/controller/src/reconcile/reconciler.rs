@@ -73,7 +73,11 @@ impl Reconciler {
     }
 
     async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
-        let moving = array.on_its_way();
+        if let Err(why) = self.arrays.leave_cut_off(array).await {
+            tracing::warn!("what was begun of {} is not taken back: {why}", array.names());
+            self.attention.look_again_in(LATE);
+        }
+        let (moving, is_held_up) = (array.on_its_way(), array.waits_for_drives());
         self.tasks.ensure_reshapes(array, "it was on its way to another layout");
         // As operators' commands come one after the other, none of them is about a slot that goes.
         if let Err(why) = self.arrays.let_members_go(array).await {
@@ -81,11 +85,16 @@ impl Reconciler {
             return self.attention.look_again_in(LATE);
         }
         let label = array.label();
-        // Drives are exchanged when it has come to its layout.
-        let members = label.member.iter().enumerate().filter(|_| moving.is_none());
+        // Drives are exchanged when it has come to its layout, but for those that are out and without which nothing can move.
+        let members = label.member.iter().enumerate().filter(|_| moving.is_none() || is_held_up);
         for (slot, member) in members {
+            if is_held_up && !array.waits_for_drives() {
+                break; // What has taken a slot was enough.
+            }
             if !member.is_online() {
                 self.reconcile_missing(array, slot, &label).await;
+            } else if is_held_up {
+                self.reconcile_stale(array, slot, &label);
             } else if member.replacement.is_some() {
                 self.reconcile_replacement(array, slot, &label);
             } else if !array.left(&member.stale).is_empty() {

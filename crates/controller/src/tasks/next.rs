@@ -53,7 +53,11 @@ impl Tasks {
         let Some(array) = about.array.and_then(|uuid| self.arrays.get(uuid)) else {
             return Next::Moot("its array is gone".to_owned());
         };
-        let waits = !matches!(task.kind(), TaskKind::Reshape | TaskKind::Resync);
+        let waits = match task.kind() {
+            TaskKind::Reshape | TaskKind::Resync => false,
+            TaskKind::Rebuild => !array.waits_for_drives(),
+            _ => true,
+        };
         if let Some(volume) = array.on_its_way().filter(|_| waits) {
             return Next::Wait(format!(
                 "'{}' is on its way to another layout, which goes first",
@@ -97,7 +101,7 @@ impl Tasks {
         };
         let is_filled = task.kind() != TaskKind::Rebuild;
         let left = match regions_left(array, member, about.drive, is_filled) {
-            Ok(left) => left,
+            Ok(left) => array.of_slot(slot, left),
             Err(next) => return next,
         };
         if left.is_empty() {
@@ -131,14 +135,17 @@ fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
     };
     let label = volume.label();
     let to = label.reshape.as_ref().map(|of| of.to).or(label.follows.as_ref().map(|of| of.to));
+    let held_up = || array.held_up(&volume);
     let others = || array.moves_now().filter(|now| now.uuid() != volume.uuid()).map(|other| other.name());
     match () {
         // What begins is taken back by a stop of its task alone, which is known here then: it has come to its layout.
         () if to.is_none() || about.drive != to => Next::Done,
         () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
+        () if array.cut_off().is_some() => Next::Wait("what was begun before is taken back first".to_owned()),
         () if others().is_some() => {
             Next::Wait(format!("'{}' goes to its layout first", others().unwrap_or_default()))
         }
+        () if held_up().is_some() => Next::Wait(held_up().unwrap_or_default()),
         // Where a window is saved, what is in use changes by nothing when it is moved.
         () if array.is_unsynced_on_its_way(&volume) && !has_saved_window(&volume) => {
             Next::Wait(format!("the resync of '{}' goes first", volume.name()))
@@ -181,7 +188,7 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
     match record.kind {
         TaskKind::Check | TaskKind::Repair => {
             let left = record.left.map(RegionSet::from_runs);
-            let incomplete = array.out().union(&array.behind(volume));
+            let incomplete = array.out_of(volume).union(&array.behind(volume));
             match left {
                 Some(left) if left.is_empty() => Next::Done,
                 _ if !incomplete.is_empty() => {
@@ -193,7 +200,7 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
         TaskKind::Resync => {
             let regions = volume.own_regions(&array.unsynced_regions());
             let distrusted = !array.distrusted(volume).is_empty();
-            let stuck = volume.has_parity() && !array.out().is_empty() && distrusted;
+            let stuck = volume.has_parity() && !array.out_of(volume).is_empty() && distrusted;
             match regions.is_empty() {
                 true => Next::Done,
                 false if stuck => {

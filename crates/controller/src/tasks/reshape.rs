@@ -36,6 +36,9 @@ const MOST_TRIES: u32 = 3;
 impl Tasks {
     /// The volume of an array that is on its way is moved on, and those that follow it after that.
     pub(crate) fn ensure_reshapes(self: &Rc<Self>, array: &Array, cause: &str) {
+        if array.cut_off().is_some() {
+            return; // It is taken back.
+        }
         let begun = array.moves_now().filter(|volume| volume.is_on_its_way());
         for volume in begun.into_iter().chain(array.followers()) {
             let label = volume.label();
@@ -56,7 +59,7 @@ impl Tasks {
     pub(super) fn wish_stop(&self, task: &Rc<Task>) {
         let with = if task.kind() == TaskKind::Reshape { self.of_one_order(task) } else { Vec::new() };
         for other in with.iter().chain([task]) {
-            other.change(&self.env, |record| record.wish = Wish::Stop);
+            other.wish_stop(&self.env);
         }
     }
 
@@ -72,13 +75,18 @@ impl Tasks {
         if volume.label().follows.is_some() {
             return self.await_taken_back(task, &array, &volume).await;
         }
-        if !volume.is_on_its_way() {
+        if volume.label().reshape.is_none() {
             return true;
         }
-        let left = self.arrays.leave_reshape(&array, &volume).await;
+        self.leave_order(task, &array, &volume).await
+    }
+
+    /// All of an order is taken back with the volume that leads. Whether it is: otherwise all of its tasks are as they were before the stop.
+    async fn leave_order(&self, task: &Task, array: &Rc<Array>, leads: &Rc<Volume>) -> bool {
+        let left = self.arrays.leave_reshape(array, leads).await;
         if let Err(error) = &left {
             for task in self.of_one_order(task) {
-                task.change(&self.env, |record| record.wish = Wish::Run);
+                task.wish_no_stop(&self.env);
             }
             tracing::warn!("{} goes on: {error}", task.title());
         }
@@ -86,16 +94,21 @@ impl Tasks {
         left.is_ok()
     }
 
-    /// What is ahead of a volume that follows others is taken back by the task of the one that leads, or is not.
-    async fn await_taken_back(&self, task: &Task, array: &Array, volume: &Volume) -> bool {
+    /// What is ahead of a volume that follows others is taken back by the task of the one that leads, or is not. Where that task has failed, and rests
+    /// before it is begun again, nobody else does it.
+    async fn await_taken_back(&self, task: &Task, array: &Rc<Array>, volume: &Volume) -> bool {
         let is_decided = || {
             let goes_on = task.wish() != Wish::Stop || self.attention.is_closing();
             goes_on || volume.label().follows.is_none() || array.volume(volume.uuid()).is_none()
         };
-        if array.leads().is_none() {
+        let Some(leads) = array.leads() else {
             // It has come to its layout, or is gone: what it was followed to stays.
-            task.change(&self.env, |record| record.wish = Wish::Run);
+            task.wish_no_stop(&self.env);
             return false;
+        };
+        let is_of_leads = |other: &Rc<Task>| other.about().volume == Some(leads.uuid());
+        if !self.of_one_order(task).iter().any(is_of_leads) {
+            return self.leave_order(task, array, &leads).await;
         }
         let has_none = || array.leads().is_none();
         self.attention.changed().wait_until(&self.env, || is_decided() || has_none()).await;

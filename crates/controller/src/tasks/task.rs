@@ -130,6 +130,8 @@ pub(crate) struct Task {
     pub(super) in_hand: Cell<bool>,
     /// Whether shards are at it now.
     pub(super) in_step: Cell<bool>,
+    /// What was wished before an operator stopped it.
+    before_stop: Cell<Wish>,
     /// When it failed at its own work: it is begun again by itself, after a while.
     pub(super) gave_up: Cell<Option<Instant>>,
     /// How often it did.
@@ -144,6 +146,7 @@ impl Task {
             changed: Signal::default(),
             in_hand: Cell::new(false),
             in_step: Cell::new(false),
+            before_stop: Cell::new(Wish::Run),
             gave_up: Cell::new(None),
             failures: Cell::new(0),
         }
@@ -205,6 +208,21 @@ impl Task {
             self.rate.borrow_mut().forget();
         }
         self.changed.notify(env);
+    }
+
+    /// An operator stops it.
+    pub(super) fn wish_stop(&self, env: &Env) {
+        if self.wish() != Wish::Stop {
+            self.before_stop.set(self.wish());
+        }
+        self.change(env, |record| record.wish = Wish::Stop);
+    }
+
+    /// It cannot be stopped: what was wished before that is so again.
+    pub(super) fn wish_no_stop(&self, env: &Env) {
+        if self.wish() == Wish::Stop {
+            self.change(env, |record| record.wish = self.before_stop.get());
+        }
     }
 
     /// How it stands, and why.

@@ -1,0 +1,117 @@
+//! What a beginning that was cut off, or an order that is stopped, leaves in a label: taken back by a start, by whoever stops it, or by the reconciler.
+//!
+//! # Invariants
+//! - Nothing begins while a label has a beginning that was cut off (`following`).
+//! - No member goes on which another volume lies, or to which one is on its way.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::reshape::forget_regions;
+use crate::arrays::volume::Volume;
+use crate::interface::Result;
+use crate::inventory::Drive;
+use engine::RegionSet;
+use ondisk::{Label, Uuid, VolumeLabel};
+use std::rc::Rc;
+
+/// How many members a label has without those that were to come by a beginning that was cut off. A volume that follows others begins on members that
+/// are there.
+pub(crate) fn own_members(label: &Label) -> usize {
+    let is_cut_off = |of: &VolumeLabel| of.reshape.as_ref().is_some_and(|at| !at.begun);
+    let begins = |of: &&VolumeLabel| is_cut_off(of) && of.follows.is_none();
+    let members = label.volume.iter().find(begins).and_then(|of| of.members);
+    members.map_or(label.member.len(), usize::from)
+}
+
+/// The regions of a volume's parts.
+pub(super) fn regions_of_parts(label: &Label, volume: Uuid) -> Vec<std::ops::Range<u32>> {
+    let parts = label.volume.iter().filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume));
+    parts.map(|of| of.first_region..of.end_region()).collect()
+}
+
+/// A label without a volume's parts. Of one that follows others that is all; with any other all of the order is taken back: the drives that it was to
+/// get, and what its array's other volumes were to do.
+pub(super) fn taken_back(next: &mut Label, volume: Uuid) {
+    let mut gone = RegionSet::EMPTY;
+    next.volume.retain(|of| {
+        let is_part = of.part.as_ref().is_some_and(|part| part.of == volume);
+        if is_part {
+            gone.insert_all(&RegionSet::from_runs([[of.first_region, of.end_region()]]));
+        }
+        !is_part
+    });
+    forget_regions(next, &gone);
+    let Some(label) = next.volume_mut(volume) else { return };
+    label.reshape = None;
+    if label.follows.is_some() {
+        return;
+    }
+    let own = label.members;
+    let all = next.member.len();
+    let lies_on = |members: Option<u16>| members.map_or(all, usize::from);
+    let others = next.volume.iter().filter(|of| of.uuid != volume);
+    if others.clone().any(|of| of.part.is_some() || of.reshape.is_some()) {
+        return; // Another one has begun: all members stay, and the rest goes on.
+    }
+    let kept = others.map(|of| lies_on(of.members)).fold(lies_on(own), usize::max);
+    next.volume.iter_mut().for_each(|of| {
+        (of.members, of.follows) = (of.members.filter(|members| usize::from(*members) < kept), None);
+    });
+    next.member.truncate(kept);
+    // It may have come from one of the drives that are members no more.
+    if next.slot().is_none() {
+        next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
+    }
+}
+
+impl Array {
+    /// The volume of it whose beginning was cut off, if there is one; or that begins now. It may be recorded, and no shard have its parts: hosts use it as
+    /// before then, and nobody can move it.
+    pub(crate) fn cut_off(&self) -> Option<Rc<Volume>> {
+        let is_cut_off = |volume: &Rc<Volume>| match volume.label().reshape {
+            None => false,
+            Some(at) if !at.begun => true,
+            Some(at) => {
+                let parts = self.together_with(volume);
+                let has_none = parts.iter().skip(1).any(|part| !part.is_served());
+                (at.moved_bytes, at.saved_bytes) == (0, 0) && volume.is_served() && has_none
+            }
+        };
+        self.volumes().into_iter().find(is_cut_off)
+    }
+}
+
+impl Arrays {
+    /// Takes back a beginning that was cut off, and could not be taken back then: everything else of the array waits for it.
+    ///
+    /// # Errors
+    /// Why it cannot be taken back: then it is to be tried again.
+    pub(crate) async fn leave_cut_off(self: &Rc<Self>, array: &Rc<Array>) -> Result<()> {
+        if array.cut_off().is_none() {
+            return Ok(());
+        }
+        let _starting = array.starting.take(1).await;
+        // One that begins has begun by now.
+        match array.cut_off() {
+            Some(volume) => self.leave_reshape_now(array, &volume).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then, and the regions
+    /// that have no meaning.
+    pub(crate) fn take_back_unbegun(
+        &self,
+        array: &Array,
+        next: &mut Label,
+    ) -> (Vec<Rc<Drive>>, Vec<std::ops::Range<u32>>) {
+        let unbegun = next.volume.iter().find(|of| of.reshape.as_ref().is_some_and(|at| !at.begun));
+        let Some(uuid) = unbegun.map(|of| of.uuid) else { return Default::default() };
+        let regions = regions_of_parts(next, uuid);
+        taken_back(next, uuid);
+        let mut places = array.places();
+        let left = places.split_off(next.member.len().min(places.len()));
+        array.set_places(places);
+        (left.into_iter().filter_map(|place| place.drive).collect(), regions)
+    }
+}

@@ -1,0 +1,179 @@
+//! Volumes that follow another one, and drives that are out by then without which they could not be served by their new layout.
+
+use crate::common::{Bench, MIB};
+use crate::reshape::STRIP;
+use crate::reshape_along::{
+    ADDS, REMOVES, Scene, arrive, between, expect_content, holds, lies_on, resume, task_of,
+};
+use controller::{AddSpare, Command, DriveState, ErrorKind, TaskState, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const SIZE: u64 = 3 * MIB;
+
+/// Hosts write, and what they wrote is durable.
+fn use_all(bench: &mut Bench, scene: Scene) {
+    for (place, name) in scene.names().enumerate() {
+        bench.write(name, 0, holds(place, 0), STRIP);
+        let volume = bench.shards[0].volume_named(name).expect("it is served");
+        bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("it is durable");
+    }
+}
+
+fn fail(bench: &mut Bench, scene: Scene, lost: &[&str]) {
+    for drive in lost {
+        bench.sim.drive(drive).expect("it is there").fail_now();
+    }
+    use_all(bench, scene);
+    bench.wait(5);
+    lost.iter().for_each(|drive| assert_ne!(bench.drive(drive).state, DriveState::Online, "{drive}"));
+}
+
+/// A drive has an error, and goes out for it: it does not come back by itself.
+fn put_out(bench: &mut Bench, drive: &str) {
+    let failing = bench.sim.drive(drive).expect("it is there");
+    failing.refuse_writes(ByteRange::new(ByteOffset(0), ByteCount(1 << 30)));
+    for strip in 0..16 {
+        let _ = bench.try_write("more", strip * STRIP, holds(1, strip), STRIP).expect("no stall");
+    }
+    bench.wait(5);
+    failing.clear_write_errors();
+}
+
+/// Drives that were to come died before the second volume began: it began all the same, could make nothing durable on them, and the next start
+/// refused it, though the drives that it lay on had all of it.
+#[test]
+fn a_volume_does_not_begin_onto_drives_that_are_out_and_that_it_cannot_do_without() {
+    let scenes: [(Scene, &[&str]); 4] = [
+        (Scene { volumes: &[("data", "raid5"), ("more", "raid0")], ..ADDS }, &["d"]),
+        (
+            Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid10")], add: &["e", "f"], ..ADDS },
+            &["e", "f"],
+        ),
+        (
+            Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid5")], add: &["e"], ..ADDS },
+            &["a", "e"],
+        ),
+        (Scene { volumes: &[("data", "raid5"), ("more", "raid0"), ("last", "raid0")], ..ADDS }, &["d"]),
+    ];
+    for (scene, lost) in scenes {
+        let mut bench = between(scene, SIZE);
+        fail(&mut bench, scene, lost);
+        resume(&mut bench, scene);
+        for restarts in 0..2 {
+            bench.wait(20);
+            let task = task_of(&mut bench, "more");
+            let why = task.reason.unwrap_or_default();
+            assert_eq!(task.state, TaskState::Waiting, "{scene:?}: {why}");
+            assert!(why.contains("'more'") && why.contains("softroc drive replace "), "{why}");
+            let drive = lost.last().expect("some");
+            assert!(why.contains(drive), "{why}");
+            assert_eq!(lies_on(&bench, "more"), scene.drives);
+            use_all(&mut bench, scene);
+            expect_content(&mut bench, scene, SIZE);
+            if restarts == 0 {
+                bench.restart(&[]);
+                if !bench.show("data").state.serves() {
+                    bench.start_degraded("data");
+                }
+            }
+        }
+    }
+}
+
+/// And that is no dead end: a drive that is put into such a slot, by an operator or as a spare, has them come to their layout.
+#[test]
+fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
+    let first = Scene { volumes: &[("data", "raid5"), ("more", "raid0")], ..ADDS };
+    let both = Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid5")], add: &["e"], ..ADDS };
+    for (scene, lost, is_spare) in [
+        (first, &["d"][..], false),
+        (first, &["d"], true),
+        (both, &["a", "e"], true),
+        (both, &["a", "e"], false),
+    ] {
+        let mut bench = between(scene, SIZE);
+        let slot = scene.in_the_end() - 1;
+        let replace = |drive: String| Command::DriveReplace { drive, with: "f".into(), destroy_data: true };
+        bench.refused(ErrorKind::WrongState, replace("b".into()));
+        fail(&mut bench, scene, lost);
+        resume(&mut bench, scene);
+        bench.wait(5);
+        bench.refused(ErrorKind::WrongState, replace("b".into()));
+        match is_spare {
+            true => {
+                let spare = AddSpare { drive: "f".into(), destroy_data: true, ..AddSpare::default() };
+                bench.ask(Command::SpareAdd(spare)).expect("it is a spare");
+            }
+            false => {
+                drop(bench.ask(replace(format!("data:{slot}"))).expect("the slot is out, and waited for"))
+            }
+        }
+        arrive(&mut bench, scene);
+        for _ in 0..30 {
+            bench.wait(2);
+        }
+        for name in scene.names() {
+            assert_eq!(lies_on(&bench, name), scene.in_the_end(), "{name}: {scene:?}");
+            let shown = bench.show(name);
+            let expected = if lost.len() == 1 { VolumeState::Optimal } else { VolumeState::Degraded };
+            assert_eq!(
+                (shown.state, shown.reshape),
+                (expected, None),
+                "{name}: {scene:?}, spare: {is_spare}"
+            );
+        }
+        use_all(&mut bench, scene);
+        expect_content(&mut bench, scene, SIZE);
+        assert_eq!(bench.drive("f").state, DriveState::Online, "nothing of it is left to be rebuilt");
+        bench.restart(&[]);
+    }
+}
+
+/// A volume that had lost a drive was said to lack each one that went out after that, also those that it does not lie on; and that a drive can come back
+/// was told, and refused, since volumes followed still.
+#[test]
+fn a_volume_that_was_passed_over_is_started_again_and_follows() {
+    let scene = Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid0")], add: &["e"], ..ADDS };
+    for is_out in [false, true] {
+        let mut bench = between(scene, SIZE);
+        put_out(&mut bench, "b");
+        assert_eq!(bench.show("more").state, VolumeState::Offline);
+        resume(&mut bench, scene);
+        if is_out {
+            bench.ask(Command::DriveOffline { drive: "e".into() }).expect("'data' can do without it");
+        }
+        bench.wait(10);
+        let said = bench.show("more").reasons.join("; ");
+        assert!(said.contains("softroc drive online b"), "{said}");
+        bench.ask(Command::DriveOnline { drive: "b".into() }).expect("as it is said");
+        bench.wait(2);
+        assert!(bench.show("more").state.serves(), "{:?}", bench.show("more").reasons);
+        if is_out {
+            bench.wait(10);
+            assert_eq!(lies_on(&bench, "more"), 4, "it waits for drive e");
+            bench.ask(Command::DriveOnline { drive: "e".into() }).expect("as its task says");
+        }
+        arrive(&mut bench, scene);
+        bench.wait(5);
+        for name in scene.names() {
+            bench.settle(name);
+            assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 5), "{name}");
+        }
+        expect_content(&mut bench, scene, SIZE);
+    }
+}
+
+/// A drive that is about to go is out: what does not lie on it any more is complete, and says so.
+#[test]
+fn a_volume_says_nothing_of_drives_that_it_does_not_lie_on() {
+    for (scene, whole) in [(ADDS, "last"), (REMOVES, "data")] {
+        let mut bench = between(scene, SIZE);
+        bench.sim.drive("d").expect("it is there").fail_now();
+        bench.write("data", 0, holds(0, 0), STRIP);
+        bench.wait(5);
+        let shown = bench.show(whole);
+        assert_eq!((shown.state, shown.reasons), (VolumeState::Optimal, Vec::<String>::new()), "{scene:?}");
+        let told = format!("'{whole}' is complete");
+        assert!(bench.events().iter().any(|event| event.text.contains(&told)), "{scene:?}");
+    }
+}
