@@ -203,7 +203,9 @@ fn an_interrupted_reshape_is_read_with_its_backup_file() {
     let file = folder.file("backup");
     let with = softroc(&["rescue", a, b, c, d, "--backup-file", &file]);
     assert!(with.stdout.contains("complete") && with.code == 0, "{}", with.stdout);
-    let wrong = softroc(&["rescue", a, b, c, d, "--backup-file", a]);
+    let other = folder.file("other");
+    std::fs::write(&other, vec![7; 8192]).unwrap();
+    let wrong = softroc(&["rescue", a, b, c, d, "--backup-file", &other]);
     assert_eq!(wrong.code, 3, "{}", wrong.stderr);
     assert!(wrong.stderr.contains("does not begin with md_backup_data"), "{}", wrong.stderr);
 }
