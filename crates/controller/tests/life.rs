@@ -228,6 +228,8 @@ fn raid_0_goes_offline_with_a_drive_and_is_whole_again_when_it_is_back() {
     bench.write("data", 0, 7, 4 * 65536);
     bench.sim.drive("b").unwrap().vanish();
     assert!(bench.try_write("data", 0, 8, 4 * 65536).unwrap().is_err());
+    // Who wrote is told at once; that the drive failed is being recorded.
+    bench.wait(1);
     let info = bench.show("data");
     assert_eq!((info.state, info.drives[1].state), (VolumeState::Offline, DriveState::Failed));
     assert!(info.reasons[0].contains("volume start data"), "{:?}", info.reasons);
