@@ -156,8 +156,13 @@ fn what_is_in_the_distributed_spare_is_lost_with_the_drive_that_has_it() {
         let layout = scene.layout();
         let sectors = layout.stripe_bytes().0 / scene.setup.sector().bytes().0;
         let mut oracle = scene.oracle.borrow_mut();
-        let whole = oracle.write(Sector(0), sectors);
-        oracle.acknowledge(&whole, false);
+        for _ in 0..2 {
+            // What the first one wrote is durable; the power cut catches the second one.
+            let flush = oracle.begin_flush();
+            oracle.acknowledge_flush(flush, false);
+            let whole = oracle.write(Sector(0), sectors);
+            oracle.acknowledge(&whole, false);
+        }
         drop(oracle);
         scene.crash(Fate::PowerCut);
         let spare = layout.stripe_map(units::StripeIndex(0)).spare_cell().expect("it has a spare").drive;
