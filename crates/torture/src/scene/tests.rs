@@ -6,11 +6,10 @@ use crate::run::simulation;
 use layout::Level;
 use units::{ByteOffset, DriveIndex};
 
-/// A volume with a journal, of which a whole stripe was written and flushed, and then the first sector again, which the power cut catches
-/// in the drives' caches. `lost`: whether the drive with that sector is one that nothing can be relied on of by then.
-fn after_a_power_cut(lost: bool) -> Rc<Scene> {
+/// A volume of a level with a journal, alone on its drives.
+fn with_journal(level: Level) -> Rc<Scene> {
     let options = Options {
-        levels: vec![Level::Raid6],
+        levels: vec![level],
         write_hole: Some(WriteHole::Journal),
         neighbour: Neighbour::Never,
         migrations: Migrations::Never,
@@ -18,7 +17,13 @@ fn after_a_power_cut(lost: bool) -> Rc<Scene> {
     };
     let setup = Setup::draw(715, &options);
     let sim = simulation(&setup, 0);
-    let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+    Scene::new(setup, sim.handle(), Rc::new(Story::new(false)))
+}
+
+/// A volume with a journal, of which a whole stripe was written and flushed, and then the first sector again, which the power cut catches
+/// in the drives' caches. `lost`: whether the drive with that sector is one that nothing can be relied on of by then.
+fn after_a_power_cut(lost: bool) -> Rc<Scene> {
+    let scene = with_journal(Level::Raid6);
     let sectors = scene.setup.geometry.stripe_bytes().0 / scene.setup.sector().bytes().0;
     let mut oracle = scene.oracle.borrow_mut();
     let whole = oracle.write(Sector(0), sectors);
@@ -139,16 +144,7 @@ fn what_the_cache_writes_once_a_drive_is_out_leaves_what_is_beside_it_uncertain(
 #[test]
 fn what_is_in_the_distributed_spare_is_lost_with_the_drive_that_has_it() {
     for was_out in [false, true] {
-        let options = Options {
-            levels: vec![Level::Raid5ee],
-            write_hole: Some(WriteHole::Journal),
-            neighbour: Neighbour::Never,
-            migrations: Migrations::Never,
-            ..Options::default()
-        };
-        let setup = Setup::draw(715, &options);
-        let sim = simulation(&setup, 0);
-        let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+        let scene = with_journal(Level::Raid5ee);
         let home = drive_of(&scene, 0);
         if was_out {
             scene.array.faults.borrow_mut().suspect(home, 0);
