@@ -5,12 +5,16 @@
 //! step to a reader on another shard, as on any drive. A chunk of which much was written is put into a large page, where the
 //! world has such: random requests look up many addresses otherwise, each in tables that are not in the processor's caches. Everything
 //! completes at once. Hollow buffers are taken and nothing is copied.
+//!
+//! What is written goes past the processor's caches, since nobody knows who reads it, or when; except where it was read just now, as whoever
+//! changes a part of a stripe does: its lines are in the caches still.
 
 use crate::request::{give_back, objection};
 use env::{
     BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
-    IoError, IoErrorKind, IoOutcome, IoRequest, Result, Slices, StatusExtent,
+    IoError, IoErrorKind, IoOutcome, IoRequest, Result, Slices, StatusExtent, copy_past_caches,
 };
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{ByteCount, ByteRange, SectorSize};
@@ -56,8 +60,13 @@ impl Chunk {
         &mut self.allocated[self.starts..][..CHUNK]
     }
 
-    fn write(&mut self, inside: usize, bytes: &[u8], env: &Env) {
-        self.bytes_mut()[inside..inside + bytes.len()].copy_from_slice(bytes);
+    fn write(&mut self, inside: usize, bytes: &[u8], was_read: bool, env: &Env) {
+        let place = &mut self.bytes_mut()[inside..inside + bytes.len()];
+        if was_read {
+            place.copy_from_slice(bytes)
+        } else {
+            copy_past_caches(place, bytes)
+        }
         if !self.is_large && !bytes.is_empty() {
             for page in inside / PAGE..=(inside + bytes.len() - 1) / PAGE {
                 self.written[page / 64] |= 1 << (page % 64);
@@ -113,13 +122,33 @@ impl DriveSource for MemoryDrive {
     }
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
-        Ok(Rc::new(Attached { content: self.content.clone(), env: env.clone() }))
+        Ok(Rc::new(Attached { content: self.content.clone(), recent: Recent::default(), env: env.clone() }))
     }
 }
 
 struct Attached {
     content: Arc<Content>,
+    recent: Recent,
     env: Env,
+}
+
+/// What was read last: where each of a few reads began and ended. A drive that other requests come to between a read and the write that
+/// follows from it has a few of them under way.
+#[derive(Default)]
+struct Recent {
+    reads: Cell<[(u64, u64); 4]>,
+}
+
+impl Recent {
+    fn read(&self, start: u64, len: u64) {
+        let [a, b, c, _] = self.reads.get();
+        self.reads.set([(start, start + len), a, b, c]);
+    }
+
+    /// Whether a write from `start` on begins where something was read just now.
+    fn has(&self, start: u64) -> bool {
+        self.reads.get().iter().any(|(from, to)| (*from..*to).contains(&start))
+    }
 }
 
 impl Drive for Attached {
@@ -135,10 +164,11 @@ impl Drive for Attached {
         let outcome = match request {
             IoRequest::Read { offset, mut buffers } => {
                 let count = content.read(offset.0, &mut buffers);
+                self.recent.read(offset.0, count);
                 IoOutcome::done(count).with_buffers(buffers)
             }
             IoRequest::Write { offset, slices, .. } => {
-                IoOutcome::done(content.write(offset.0, &slices, &self.env))
+                IoOutcome::done(content.write(offset.0, &slices, self.recent.has(offset.0), &self.env))
             }
             IoRequest::WriteZeroes { range, .. } | IoRequest::Trim { range } => {
                 content.zero(range);
@@ -207,7 +237,7 @@ impl Content {
         at - start
     }
 
-    fn write(&self, mut at: u64, slices: &Slices, env: &Env) -> u64 {
+    fn write(&self, mut at: u64, slices: &Slices, was_read: bool, env: &Env) -> u64 {
         let start = at;
         for slice in slices {
             let len = slice.len();
@@ -215,7 +245,7 @@ impl Content {
                 for (index, inside, count) in parts(at, bytes.len()) {
                     let mut chunk = self.chunk(index);
                     let (part, tail) = bytes.split_at(count);
-                    chunk.get_or_insert_with(Chunk::new).write(inside, part, env);
+                    chunk.get_or_insert_with(Chunk::new).write(inside, part, was_read, env);
                     bytes = tail;
                 }
             } else if slice.is_zero() {
