@@ -18,7 +18,7 @@
 
 use smallvec::SmallVec;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -568,11 +568,16 @@ pub fn total_len(slices: &[Slice]) -> ByteCount {
 /// A block of zeroes that any write may gather from, for drives that must be given bytes: 1 MiB, shared,
 /// aligned like every block.
 pub fn zero_bytes() -> &'static [u8] {
+    /// In a cell, which nobody opens: what can't change is a megabyte of the program's file, what could is memory that the system
+    /// gives when it is touched.
     #[repr(align(4096))]
-    struct Zeroes([u8; 1 << 20]);
+    struct Zeroes(UnsafeCell<[u8; 1 << 20]>);
+    // SAFETY: nobody writes to it.
+    unsafe impl Sync for Zeroes {}
     const _: () = assert!(align_of::<Zeroes>() == ALIGNMENT);
-    static ZEROES: Zeroes = Zeroes([0; 1 << 20]);
-    &ZEROES.0
+    static ZEROES: Zeroes = Zeroes(UnsafeCell::new([0; 1 << 20]));
+    // SAFETY: nobody writes to it, so that any number may read it for as long as the program runs.
+    unsafe { &*ZEROES.0.get() }
 }
 
 /// Frees nothing and owns nothing, but is `Send`: asserted here because shards exchange both.
