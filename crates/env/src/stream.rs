@@ -118,8 +118,8 @@ pub trait Stream {
     /// outcome's result is how many; zero is the end of the stream. The buffer comes back.
     fn receive(&self, buf: Buf) -> Io;
 
-    /// The same where no less than the buffer's length is wanted: it may return less only at the end of the stream, and where
-    /// this stream cannot wait for all of it. Whoever calls asks for the rest then.
+    /// The same where no less than the buffer's length is wanted: it may return less at the end of the stream, where a part has come
+    /// already, and where this stream cannot wait for all of it. Whoever calls asks for the rest then.
     fn receive_full(&self, buf: Buf) -> Io {
         self.receive(buf)
     }

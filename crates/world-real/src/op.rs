@@ -249,6 +249,18 @@ pub(crate) fn send_now(socket: &OwnedFd, slices: &Slices, pieces: &mut Vec<libc:
     u64::try_from(sent).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
+/// Receives what is there at once: how much that was, zero at the end of the stream.
+///
+/// # Errors
+/// The number of the error, `EAGAIN` among them.
+pub(crate) fn receive_now(socket: &OwnedFd, buf: &mut Buf) -> Result<u64, i32> {
+    let bytes = buf.bytes_mut();
+    // SAFETY: the call writes to those bytes alone.
+    let received =
+        unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
+    u64::try_from(received).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
 fn send_entry(fd: types::Fd, slices: &Slices, sent: u64, memory: &mut Memory) -> squeue::Entry {
     // MSG_WAITALL: the kernel goes on by itself after a short send.
     let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;

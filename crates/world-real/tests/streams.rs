@@ -111,6 +111,38 @@ fn more_pieces_than_one_call_takes_are_sent_by_several() {
     });
 }
 
+/// What has come is taken without the ring, and what has not is waited for there: a part, the rest of it together, the end.
+#[test]
+fn who_wants_all_gets_what_has_come_and_waits_for_the_rest() {
+    let dir = TestDir::new();
+    let address = format!("unix:{}", dir.file("socket"));
+    on_a_shard(move |env| async move {
+        let (listener, address) = listen(&env, &address).await;
+        let stream = connect(&env, &address).await;
+        let other = accept(&env, &listener).await;
+        let send = async |bytes: &'static [u8]| {
+            assert_eq!(
+                other.send(smallvec![Buf::copy_of(bytes).freeze()]).await.result,
+                Ok(bytes.len() as u64)
+            );
+        };
+        send(b"first").await;
+        let outcome = stream.receive_full(Buf::unpooled(ByteCount(9))).await;
+        assert_eq!((outcome.result, &outcome.buffers[0].bytes()[..5]), (Ok(5), &b"first"[..]));
+
+        let waiting = stream.receive_full(Buf::unpooled(ByteCount(4)));
+        send(b"la").await;
+        env.yield_now().await;
+        send(b"st").await;
+        let outcome = waiting.await;
+        assert_eq!((outcome.result, outcome.buffers[0].bytes()), (Ok(4), &b"last"[..]));
+
+        other.shutdown();
+        let outcome = stream.receive_full(Buf::unpooled(ByteCount(9))).await;
+        assert_eq!((outcome.result, outcome.buffers.len()), (Ok(0), 1));
+    });
+}
+
 #[test]
 fn a_receive_in_progress_ends_when_either_side_shuts_down() {
     let dir = TestDir::new();
