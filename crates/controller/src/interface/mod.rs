@@ -37,6 +37,7 @@ pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use logs::{LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use metrics::{DriveMetrics, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{
     CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,

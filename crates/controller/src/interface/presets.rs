@@ -62,8 +62,33 @@ impl Preset {
         }
     }
 
+    /// The one of a volume on these drives, by their names, for which none is chosen. Drives in the memory of the controller gain nothing
+    /// from a cache that lies in memory, too: all that is written would be copied once more.
+    pub fn usual<'a>(drives: impl IntoIterator<Item = &'a str>) -> Preset {
+        let mut drives = drives.into_iter().peekable();
+        let is_in_memory = drives.peek().is_some() && drives.all(is_volatile);
+        if is_in_memory { Preset::FastPath } else { Preset::Performance }
+    }
+
     /// The one that sets exactly this.
     pub fn of(settings: Settings) -> Option<Preset> {
         Preset::ALL.iter().copied().find(|preset| preset.settings() == settings)
+    }
+}
+
+/// Whether a drive of that name lives no longer than this process.
+pub(crate) fn is_volatile(drive: &str) -> bool {
+    drive.starts_with("mem:") || drive.starts_with("null:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_in_memory_have_no_cache_in_memory_before_them_unless_one_is_chosen() {
+        assert_eq!(Preset::usual(["mem:1G", "null:1G"]), Preset::FastPath);
+        assert_eq!(Preset::usual(["mem:1G", "/dev/sda"]), Preset::Performance);
+        assert_eq!(Preset::usual([]), Preset::Performance);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::access::{Access, LabelSeen};
 use super::structures::Written;
-use crate::interface::{Error, ErrorKind};
+use crate::interface::{Error, ErrorKind, is_volatile};
 use env::{DriveKind, IoErrorKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
 use std::cell::{Cell, RefCell};
@@ -360,11 +360,6 @@ fn describe_foreign(drive: &ondisk::ddf::Drive) -> String {
         Some(vendor) => format!("belongs to an array that {vendor} made (DDF); run 'softroc foreign list'"),
         None => "belongs to an array of another controller (DDF); run 'softroc foreign list'".to_owned(),
     }
-}
-
-/// Whether a drive of that name lives no longer than this process.
-pub(crate) fn is_volatile(spec: &str) -> bool {
-    spec.starts_with("mem:") || spec.starts_with("null:")
 }
 
 /// Why a drive cannot be opened, for whoever named it.

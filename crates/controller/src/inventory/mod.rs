@@ -25,7 +25,8 @@ mod seen;
 pub(crate) mod structures;
 mod undo_log;
 
-pub(crate) use drive::{Drive, IsQuiesced, is_volatile, settles};
+pub(crate) use crate::interface::is_volatile;
+pub(crate) use drive::{Drive, IsQuiesced, settles};
 
 use crate::events::EventCode;
 use crate::events::Events;

@@ -58,7 +58,7 @@ pub struct VolumeCreate {
     /// write is answered when a log device has it, or without one the drives (read-ahead, logged-write-back, direct, drive-cache
     /// off). performance: when the cache has it; a power cut may lose what was not flushed (read-ahead, write-back, direct,
     /// drive-cache on). fast-path: when the drives have it, and nothing is read ahead (no-read-ahead, write-through, direct,
-    /// drive-cache on). 'volume set' changes it later [default: performance].
+    /// drive-cache on). 'volume set' changes it later [default: performance; fast-path where all drives are mem: or null:].
     #[arg(long, value_name = "PRESET", value_parser = setting(Preset::ALL, Preset::name))]
     pub preset: Option<Preset>,
 

@@ -11,7 +11,7 @@ use units::ByteCount;
 impl Control {
     /// `softroc volume create`.
     pub(super) fn create(&self, create: &VolumeCreate) -> Outcome {
-        let command = creation(create)?;
+        let command = self.creation(create)?;
         if let Command::VolumeCreate(wanted) = &command
             && let Some(waste) = waste(&self.sizes(&wanted.drives))
         {
@@ -32,6 +32,41 @@ impl Control {
             Some((drive.clone(), size?))
         };
         drives.iter().map(size).collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    fn creation(&self, create: &VolumeCreate) -> Outcome<Command> {
+        let settings = create.preset.unwrap_or_else(|| self.usual_preset(create)).settings();
+        Ok(Command::VolumeCreate(CreateVolume {
+            name: create.name.clone(),
+            level: create.level.to_string(),
+            drives: create.drives.iter().map(|drive| absolute(drive)).collect::<Outcome<_>>()?,
+            array: create.array.clone(),
+            spans: create.spans,
+            copies: create.copies,
+            strip_bytes: create.strip.map(|strip| strip.bytes().0),
+            arrangement: create.layout.clone(),
+            size_bytes: create.size.map(|size| size.0),
+            write_hole: create.write_hole.map(Into::into),
+            write_mode: create.write_mode.or(Some(settings.write_mode)),
+            read_mode: create.read_mode.or(Some(settings.read_mode)),
+            cache_mode: create.cache_mode.or(Some(settings.cache_mode)),
+            drive_cache: create.drive_cache.or(Some(settings.drive_cache)),
+            sector_format: create.sector_format,
+            destroy_data: create.destroy_data,
+        }))
+    }
+
+    /// What a volume is that nobody chose a preset for: it depends on the drives, or on those of the array whose free space it takes.
+    fn usual_preset(&self, create: &VolumeCreate) -> Preset {
+        let of_array = create.array.as_ref().and_then(|volume| {
+            // What is wrong with the name its creation will say.
+            match self.ask(&Command::VolumeShow { volume: volume.clone() }) {
+                Ok(Reply::Volume { volume, .. }) => Some(volume.drives),
+                _ => None,
+            }
+        });
+        let of_array = of_array.iter().flatten().map(|drive| drive.name.as_str());
+        Preset::usual(of_array.chain(create.drives.iter().map(String::as_str)))
     }
 }
 
@@ -71,28 +106,6 @@ fn waste(drives: &[(String, u64)]) -> Option<String> {
         ByteCount(wasted),
         larger.join(", ")
     ))
-}
-
-fn creation(create: &VolumeCreate) -> Outcome<Command> {
-    let settings = create.preset.unwrap_or(Preset::Performance).settings();
-    Ok(Command::VolumeCreate(CreateVolume {
-        name: create.name.clone(),
-        level: create.level.to_string(),
-        drives: create.drives.iter().map(|drive| absolute(drive)).collect::<Outcome<_>>()?,
-        array: create.array.clone(),
-        spans: create.spans,
-        copies: create.copies,
-        strip_bytes: create.strip.map(|strip| strip.bytes().0),
-        arrangement: create.layout.clone(),
-        size_bytes: create.size.map(|size| size.0),
-        write_hole: create.write_hole.map(Into::into),
-        write_mode: create.write_mode.or(Some(settings.write_mode)),
-        read_mode: create.read_mode.or(Some(settings.read_mode)),
-        cache_mode: create.cache_mode.or(Some(settings.cache_mode)),
-        drive_cache: create.drive_cache.or(Some(settings.drive_cache)),
-        sector_format: create.sector_format,
-        destroy_data: create.destroy_data,
-    }))
 }
 
 #[cfg(test)]

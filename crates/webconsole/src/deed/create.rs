@@ -4,16 +4,16 @@ use super::{Asked, Deed, Field, deed};
 use crate::words::shell_word;
 use controller::{Command, CreateVolume, Error, ErrorKind, Preset, Result};
 
-/// The preset of a volume for which none is chosen, as for `softroc volume create`.
-const USUAL: Preset = Preset::Performance;
-
 /// A volume of a level on the drives that the page says.
 ///
 /// # Errors
 /// `Invalid` if there is no such preset.
 pub(super) fn create(level: &str, asked: &Asked<'_>) -> Result<Deed> {
     let (name, drives) = (asked.word("name"), asked.words("drive"));
-    let preset = preset(asked.word("preset"))?;
+    let preset = match asked.word("preset") {
+        "" => Preset::usual(drives.iter().map(AsRef::as_ref)),
+        name => preset(name)?,
+    };
     let settings = preset.settings();
     let destroy_data = asked.is_ticked("destroy");
     let named = |name: &str| if name.is_empty() { "NAME".to_owned() } else { shell_word(name) };
@@ -52,7 +52,7 @@ pub(super) fn preset(name: &str) -> Result<Preset> {
         Error::new(ErrorKind::Invalid, sentence)
     };
     match name {
-        "" => Ok(USUAL),
+        "" => Ok(Preset::usual([])),
         name => Preset::ALL.iter().copied().find(|preset| preset.name() == name).ok_or_else(unknown),
     }
 }
