@@ -8,11 +8,14 @@
 //! - As it was, the data begin where the superblock says; as it is to be, so many sectors further on (`new_offset`, which
 //!   may be negative).
 //! - Where the data move by that, superblocks with a new position are durable before anything is written over what the
-//!   older position has to read. So what the newest superblock says can be read as a whole.
+//!   older position has to read, and before hosts write what was passed. So what the superblock of the least advanced member says can be
+//!   read as a whole. What the others say need not be: Linux writes all superblocks at a time, each flushing its own member, and a crash may
+//!   come between; then that member may have lost what was moved to it since the older position.
 //! - Where they do not move, and there is more or less data in each row, the same holds but for the volume's beginning, as long as what
 //!   is written lies on the rows that it was read from (the *critical section*). mdadm keeps a copy of that in a file or on a spare; the
-//!   members alone do not have it. Linux records its position before it writes over what it read since the last one, with a row of margin on both
-//!   sides: so what it does not record for may reach twice as far as the rows that end together.
+//!   members alone do not have it. Linux records its position before it writes over what it read since the last one, but only where the least address that it
+//!   may read lies ahead of the farthest that it may write, with a strip of margin on both sides (`readpos`, `writepos`). Before that it need not record: up to
+//!   twice as far as the rows that end together, and mdadm's copy ends with them.
 //! - Where they do not move, and there is as much data in each row, all of it is a critical section, whatever the chunk.
 //! - The volume is as large as the smaller of both: it grows when the reshape is done, and shrinks before it begins.
 
