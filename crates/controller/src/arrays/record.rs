@@ -29,8 +29,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveSet, counted};
 
-/// How often it is tried to record a failure for which there was no space.
-const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// How often it is tried to record what there was no space for.
+pub(super) const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 impl Arrays {
     /// Writes `next`, one generation on and with those `failing` out, to all drives that it calls online; then the
