@@ -1,7 +1,7 @@
 //! What comes of asking one drive is charged to that drive, and not to whichever has its slot by then.
 
 use crate::common::{self, Bench, MIB};
-use controller::{AddSpare, Command, VolumeState};
+use controller::{AddSpare, Command, DriveState, ErrorKind, VolumeState};
 use engine::{Report, ReportKind, ShardIndex};
 use env::{Buf, IoError, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
@@ -20,6 +20,7 @@ fn bench(seed: u64, level: &str, drives: &[&str]) -> Bench {
     bench.add_drives(drives, DRIVE);
     bench.add_drives(&["r"], DRIVE);
     bench.boot(&[]);
+    bench.ask(Command::DriveAdd { drive: "r".into(), size_bytes: None }).unwrap();
     bench.create("data", level, drives);
     bench.write("data", 0, 1, STRIPE);
     bench.write("data", ELSEWHERE, 1, STRIPE);
@@ -50,6 +51,65 @@ fn a_replacement_that_fails_on_two_shards_is_dropped_and_the_drive_of_the_slot_s
         bench.expect("data", 0, 2, STRIPE);
         bench.expect("data", ELSEWHERE, 2, STRIPE);
     }
+}
+
+/// One shard could not use a drive that was to be filled. The command was refused, and all the same labels named the drive, the other shard wrote to it, and
+/// no other drive could take its place.
+#[test]
+fn a_drive_that_a_shard_cannot_fill_is_left_by_all() {
+    for allowed in 0..2 {
+        let mut bench = bench(3, "raid1", &["a", "b"]);
+        let drive = bench.sim.drive("r").unwrap();
+        drive.allow_attachments(Some(allowed));
+        let why = bench.refused(ErrorKind::Failed, replace("data:1", "r"));
+        assert!(why.contains("drive r cannot be filled"), "{why}");
+        let free = bench.drive("r");
+        assert_eq!((free.state, free.volumes), (DriveState::Unused, vec![]), "{allowed} shards can");
+        drive.allow_attachments(None);
+        bench.restart(&[]);
+        assert_eq!(bench.drive("r").state, DriveState::Unused, "its label is off");
+        fill(&mut bench);
+    }
+}
+
+/// The same where that could not be recorded at once.
+#[test]
+fn a_drive_that_a_shard_cannot_fill_is_left_when_that_can_be_recorded() {
+    let mut late = 0;
+    for steps in (0..240).step_by(3) {
+        let mut bench = bench(4, "raid1", &["a", "b"]);
+        let drive = bench.sim.drive("r").unwrap();
+        drive.allow_attachments(Some(1));
+        let asked = bench.begin_ask(replace("data:1", "r"));
+        for _ in 0..steps {
+            bench.sim.step();
+        }
+        bench.sim.drive("a").unwrap().fail_next(u64::MAX, Some("write"), IoErrorKind::OutOfSpace);
+        bench.sim.finish(&asked).unwrap().expect_err("a shard cannot use it");
+        let is_taken = bench.drive("r").state != DriveState::Unused;
+        late += u32::from(is_taken);
+        bench.sim.drive("a").unwrap().cancel_failures();
+        bench.wait(10);
+        let free = bench.drive("r");
+        assert_eq!((free.state, free.volumes), (DriveState::Unused, vec![]), "{steps} events");
+        drive.allow_attachments(None);
+        fill(&mut bench);
+    }
+    assert!(late > 1, "{late} could not be recorded");
+}
+
+/// The same drive takes the slot as soon as all can use it.
+fn fill(bench: &mut Bench) {
+    bench.write("data", 0, 2, STRIPE);
+    bench.ask(replace("data:1", "r")).expect("nothing is left of the attempt before");
+    bench.settle("data");
+    for _ in 0..60 {
+        bench.wait(1);
+    }
+    let info = bench.show("data");
+    assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "r"));
+    bench.expect("data", 0, 2, STRIPE);
+    bench.expect("data", ELSEWHERE, 1, STRIPE);
 }
 
 /// A drive hung. A request of a host ran out of its time first: the drive went out, and a hot spare took its slot. Then the

@@ -12,6 +12,8 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const DATA_AT: u64 = 33 * MIB;
 const USED: u64 = 3 * MIB;
 const STRIP: u64 = 64 << 10;
+/// How often the array's superblocks were written.
+const EVENTS: u64 = 17;
 
 /// A reshape of md's.
 #[derive(Clone, Copy)]
@@ -89,7 +91,7 @@ fn put(block: &mut [u8], at: usize, bytes: &[u8]) {
     block[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-fn superblock(half: &Half, slot: usize) -> Vec<u8> {
+fn superblock(half: &Half, slot: usize, events: u64) -> Vec<u8> {
     let mut block = vec![0; 4096];
     let (used, all) = (USED / 512, half.all());
     let words = [
@@ -116,7 +118,7 @@ fn superblock(half: &Half, slot: usize) -> Vec<u8> {
         (128, DATA_AT / 512),
         (136, used),
         (144, 8),
-        (200, 17),
+        (200, events),
         (208, clean),
     ];
     wide.iter().for_each(|(at, word): &(usize, u64)| put(&mut block, *at, &word.to_le_bytes()));
@@ -133,31 +135,42 @@ fn superblock(half: &Half, slot: usize) -> Vec<u8> {
 
 /// Drives on which md was interrupted so, booted; and what is in the volume.
 fn interrupted(seed: u64, half: &Half) -> (Bench, Vec<u8>) {
-    let names = &NAMES[..half.all()];
+    let volume = content(half.size());
+    let data = laid(half, &volume, (half.position, half.position));
+    let blocks = (0..half.all()).map(|slot| superblock(half, slot, EVENTS));
+    (booted(seed, blocks.zip(data).collect()), volume)
+}
+
+/// The machine with drives that have these superblocks and data.
+fn booted(seed: u64, drives: Vec<(Vec<u8>, Vec<u8>)>) -> Bench {
+    let names = &NAMES[..drives.len()];
     let mut bench = Bench::in_order(seed, 1, 0);
     bench.add_drives(names, DATA_AT + USED + 8192);
-    let volume = content(half.size());
-    let mut data = vec![vec![0x77; USED as usize]; names.len()];
-    let at = ByteOffset(half.position.min(half.size()));
-    let (before, after) =
-        (ByteRange::from_to(ByteOffset(0), at), ByteRange::from_to(at, ByteOffset(half.size())));
-    match half.drives.1 < half.drives.0 {
-        true => {
-            lay(&mut data, &volume, &half.is(), after);
-            lay(&mut data, &volume, &half.was(), before);
-        }
-        false => {
-            lay(&mut data, &volume, &half.was(), after);
-            lay(&mut data, &volume, &half.is(), before);
-        }
-    }
-    for (slot, name) in names.iter().enumerate() {
+    for (name, (superblock, data)) in names.iter().zip(drives) {
         let drive = bench.sim.drive(name).unwrap();
-        drive.poke(ByteOffset(4096), &superblock(half, slot));
-        drive.poke(ByteOffset(DATA_AT), &data[slot]);
+        drive.poke(ByteOffset(4096), &superblock);
+        drive.poke(ByteOffset(DATA_AT), &data);
     }
     bench.boot(names);
-    (bench, volume)
+    bench
+}
+
+/// What is on each drive where all up to one place, in the way's direction, was moved, and what lies ahead of the other place is there as it was.
+fn laid(half: &Half, volume: &[u8], (ahead_of, up_to): (u64, u64)) -> Vec<Vec<u8>> {
+    let mut data = vec![vec![0x77; USED as usize]; half.all()];
+    let behind = |at: u64| ByteRange::from_to(ByteOffset(at.min(half.size())), ByteOffset(half.size()));
+    let before = |at: u64| ByteRange::from_to(ByteOffset(0), ByteOffset(at.min(half.size())));
+    match half.drives.1 < half.drives.0 {
+        true => {
+            lay(&mut data, volume, &half.is(), behind(up_to));
+            lay(&mut data, volume, &half.was(), before(ahead_of));
+        }
+        false => {
+            lay(&mut data, volume, &half.was(), behind(ahead_of));
+            lay(&mut data, volume, &half.is(), before(up_to));
+        }
+    }
+    data
 }
 
 fn command() -> Command {
@@ -206,6 +219,34 @@ fn a_reshape_of_md_goes_on_here_and_its_volume_holds_the_same_before_during_and_
     // RAID 5 of three to RAID 6 of five goes the same way: it has one data drive more.
     let (mut bench, _) = interrupted(72, &to_raid6);
     assert_eq!(list(&mut bench)[0].obstacle, None);
+}
+
+/// The power went while md wrote the superblocks that say how far it is: one member has those from before, and had not flushed what was moved to it since.
+/// The newest were gone by, and what that member lacked read wrongly.
+#[test]
+fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
+    let ahead = [(GROWS, 27 * STRIP, 36 * STRIP), (SHRINKS, 30 * STRIP, 24 * STRIP)];
+    for (half, before, now) in ahead {
+        let all = content(half.size());
+        let at = |position: u64| Half { position, ..half };
+        for late in 0..half.all() {
+            // What was moved since is on the others alone; what it was moved from is on all, and hosts were not let in before all said so.
+            let (mut data, old) = (laid(&half, &all, (before, now)), laid(&half, &all, (before, before)));
+            data[late] = old[late].clone();
+            let blocks = (0..half.all()).map(|slot| match slot == late {
+                true => superblock(&at(before), slot, EVENTS - 1),
+                false => superblock(&at(now), slot, EVENTS),
+            });
+            let mut bench = booted(76, blocks.zip(data).collect());
+            let name = NAMES[late];
+            assert_eq!(list(&mut bench)[0].obstacle, None, "{name}");
+            bench.ask(command()).expect("it goes on here");
+            expect_all(&mut bench, &all, name);
+            bench.wait(600);
+            assert!(bench.show("data").reshape.is_none(), "{name}");
+            expect_all(&mut bench, &all, name);
+        }
+    }
 }
 
 /// Killed at any event of the import: md's array, or ours on its way.

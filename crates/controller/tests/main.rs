@@ -39,6 +39,7 @@ mod reshape_ends;
 mod reshape_less;
 mod reshape_levels;
 mod reshape_longer;
+mod reshape_lost;
 mod reshape_speed;
 mod reshape_stops;
 mod reshape_stuck;

@@ -1,9 +1,9 @@
 //! Volumes that follow another one, and drives that are out by then without which they could not be served by their new layout.
 
 use crate::common::{Bench, MIB};
-use crate::reshape::STRIP;
+use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{
-    ADDS, REMOVES, Scene, arrive, between, expect_content, holds, lies_on, resume, task_of,
+    ADDS, REMOVES, Scene, arrive, beside, between, delete, expect_content, holds, lies_on, resume, task_of,
 };
 use controller::{AddSpare, Command, DriveState, ErrorKind, TaskState, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -176,4 +176,51 @@ fn a_volume_says_nothing_of_drives_that_it_does_not_lie_on() {
         let told = format!("'{whole}' is complete");
         assert!(bench.events().iter().any(|event| event.text.contains(&told)), "{scene:?}");
     }
+}
+
+/// A drive that was put into a slot that a volume waits for had room for what the volume takes now, and not for what it takes of fewer drives: then the
+/// volume could not be moved, and those behind it neither.
+#[test]
+fn a_drive_that_takes_a_slot_has_room_for_what_volumes_take_that_follow() {
+    const WIDE: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let (gap, size) = ("gap", 6 * MIB);
+    let mut bench = Bench::in_order(9, 1, 0);
+    // What is there takes 4 MiB of each, and half a MiB more of six drives.
+    bench.add_drives(&WIDE, 32 * MIB + 6 * MIB);
+    bench.add_drives(&["large"], 32 * MIB + 6 * MIB);
+    bench.add_drives(&["small"], 32 * MIB + 4 * MIB);
+    bench.boot(&[&WIDE[..], &["small", "large"]].concat());
+    bench.create_with("data", "raid6", &WIDE, |create| create.size_bytes = Some(size)).expect("it is made");
+    bench.create_with(gap, "raid0", &[], beside(16 * MIB)).expect("there is room");
+    bench.create_with("more", "raid50", &[], beside(size)).expect("there is room");
+    delete(&mut bench, gap);
+    for (place, name) in ["data", "more"].into_iter().enumerate() {
+        (0..size / STRIP).for_each(|strip| bench.write(name, strip * STRIP, holds(place, strip), STRIP));
+        bench.settle(name);
+    }
+    let scene =
+        Scene { drives: 8, volumes: &[("data", "raid6"), ("more", "raid50")], remove: &["g", "h"], ..ADDS };
+    reshape(&mut bench, Scene { add: &[], ..scene }.order());
+    let task = task_of(&mut bench, "more").task;
+    bench.ask(Command::TaskPause { task }).expect("it waits");
+    bench.wait(60);
+    assert_eq!(bench.show("data").reshape, None);
+    // Of eight drives each is in another span, and of six both are in one.
+    fail(&mut bench, scene, &["d", "e"]);
+    bench.ask(Command::TaskResume { task }).expect("it stands still");
+    bench.wait(5);
+    let why = task_of(&mut bench, "more").reason.unwrap_or_default();
+    assert!(why.contains("is to lie on drives that are out"), "{why}");
+    let replace =
+        |with: &str| Command::DriveReplace { drive: "data:3".into(), with: with.into(), destroy_data: true };
+    let why = bench.refused(ErrorKind::Invalid, replace("small"));
+    assert!(why.contains("is too small"), "{why}");
+    let spare = AddSpare { drive: "small".into(), destroy_data: true, ..AddSpare::default() };
+    bench.ask(Command::SpareAdd(spare)).expect("it is a spare");
+    bench.wait(120);
+    assert_eq!(lies_on(&bench, "more"), 8, "it is no spare for this");
+    bench.ask(replace("large")).expect("it has room");
+    arrive(&mut bench, scene);
+    assert_eq!(lies_on(&bench, "more"), 6);
+    expect_content(&mut bench, scene, size);
 }

@@ -3,7 +3,7 @@
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, arrive, byte, expect_content, order, prepared, reshape, task};
-use controller::{Command, VolumeState};
+use controller::{Command, TaskState, VolumeState};
 use env::IoErrorKind;
 use std::cell::Cell;
 
@@ -70,7 +70,8 @@ fn what_hosts_write_while_a_move_is_stopped_counts_though_a_record_of_it_failed(
 /// Where it cannot be recorded that a move is stopped, it goes on, and hosts notice nothing. The volume was taken from its hosts once, and stayed offline
 /// when its drives had room again.
 #[test]
-fn a_stop_that_cannot_be_recorded_is_noticed_by_no_host() {
+fn a_stop_that_cannot_be_recorded_is_noticed_by_no_host_and_told_to_whoever_asked() {
+    let mut not_stopped = 0;
     for steps in (0..900).step_by(60) {
         let mut bench = prepared(WAYS[0], 1, MIB + (128 << 10));
         let bytes = bench.show("data").capacity_bytes;
@@ -80,8 +81,13 @@ fn a_stop_that_cannot_be_recorded_is_noticed_by_no_host() {
         }
         bench.sim.drive("c").unwrap().fail_next(u64::MAX, Some("write"), IoErrorKind::OutOfSpace);
         let id = task(&mut bench).task;
-        let _ = bench.ask(Command::TaskStop { task: id });
+        let is_asked = bench.ask(Command::TaskStop { task: id }).is_ok();
         bench.wait(2);
+        // Whoever asked was answered before that was known: only the log said so.
+        let told = format!("to try it again, run 'softroc task stop {id}'");
+        let is_stopped = task(&mut bench).state == TaskState::Stopped;
+        assert_eq!(bench.has_event(&told), is_asked && !is_stopped, "{steps} events");
+        not_stopped += u32::from(is_asked && !is_stopped);
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "{steps} events");
         bench.expect("data", 0, byte(0), STRIP);
         bench.sim.drive("c").unwrap().cancel_failures();
@@ -89,4 +95,5 @@ fn a_stop_that_cannot_be_recorded_is_noticed_by_no_host() {
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "{steps} events");
         expect_content(&mut bench, bytes);
     }
+    assert!(not_stopped > 1, "{not_stopped} could not be stopped");
 }

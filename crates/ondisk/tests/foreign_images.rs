@@ -205,6 +205,10 @@ fn an_interrupted_reshape_is_recognised_and_stands_against_writing() {
 
 /// RAID 5 of four drives on the way to five, so far done, with data that move forward or backward by so many sectors on each drive.
 fn on_its_way(position: u64, shifts: [i32; 5]) -> FoundVolume {
+    found(&drives_on_their_way(position, shifts))
+}
+
+fn drives_on_their_way(position: u64, shifts: [i32; 5]) -> Vec<Drive> {
     let changes: [(usize, &[u8]); 6] = [
         (8, &[0x44]),
         (100, &5u32.to_le_bytes()),
@@ -218,7 +222,7 @@ fn on_its_way(position: u64, shifts: [i32; 5]) -> FoundVolume {
         drive.parts[0].1[124..128].copy_from_slice(&shift.to_le_bytes());
         seal(drive);
     }
-    found(&drives)
+    drives
 }
 
 #[test]
@@ -247,12 +251,11 @@ fn what_an_interrupted_reshape_left_lies_in_two_pieces() {
 #[test]
 fn a_reshape_that_was_interrupted_in_its_critical_section_is_not_read() {
     let together = 12 * 128;
-    let unrecorded = (2 * 4 * 4 + 3 + 4) * 128;
     for (position, state) in [
         (0, State::NotReadable),
         (together, State::NotReadable),
-        (unrecorded, State::NotReadable),
-        (4 * together, State::Complete),
+        (2 * together - 4 * 128, State::NotReadable),
+        (2 * together, State::Complete),
     ] {
         let found = on_its_way(position, [0; 5]);
         assert_eq!(found.state, state, "{position}: {:?}", found.reasons);
@@ -264,6 +267,48 @@ fn members_whose_data_move_otherwise_than_the_others_stand_against_reading() {
     let found = on_its_way(2048, [1024, 1024, 1024, 1024, 512]);
     assert_eq!(found.state, State::NotReadable);
     assert!(found.reasons.iter().any(|reason| reason.contains("move otherwise")), "{:?}", found.reasons);
+}
+
+/// The update of the superblocks was cut off between members: what the newest said was taken, though what was moved since the place before need not be on a
+/// member that had not written its own yet.
+#[test]
+fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() {
+    // Drives, each so many updates behind, and the places of which they tell.
+    let told = |backwards: bool, behind: &[(usize, u64, u64)]| {
+        let mut drives = drives_on_their_way(4096, [1024; 5]);
+        let features = if backwards { 0x64 } else { 0x44 };
+        drives.iter_mut().for_each(|drive| drive.parts[0].1[8] = features);
+        for (drive, updates, position) in behind {
+            let superblock = &mut drives[*drive].parts[0].1;
+            let events = u64::from_le_bytes(superblock[200..208].try_into().unwrap()) - updates;
+            superblock[200..208].copy_from_slice(&events.to_le_bytes());
+            superblock[104..112].copy_from_slice(&position.to_le_bytes());
+        }
+        drives.iter_mut().for_each(seal);
+        let found = found(&drives);
+        let position = found.record.reshape().unwrap().position.0 / 512;
+        let ends: Vec<u64> = found.sections.iter().map(|piece| piece.within.end().0 / 512).collect();
+        assert_eq!(ends.first(), Some(&position), "what is read agrees with what is said");
+        let is_said = found.reasons.iter().any(|why| why.contains("need not be on all of them"));
+        assert_eq!(is_said, position != 4096, "{:?}", found.reasons);
+        (position, found.state)
+    };
+    for drive in 0..5 {
+        assert_eq!(told(false, &[(drive, 1, 2048)]), (2048, State::Complete), "drive {drive}");
+        assert_eq!(told(true, &[(drive, 1, 6144)]), (6144, State::Complete), "drive {drive}, backwards");
+    }
+    assert_eq!(told(false, &[(1, 1, 3072), (2, 1, 2048), (3, 1, 3072)]), (2048, State::Complete));
+    // Of the farther one nobody goes by what a member says that lags behind, nor of anything by what one says that the array went on without.
+    assert_eq!(told(false, &[(1, 1, 6144)]), (4096, State::Complete));
+    assert_eq!(told(false, &[(1, 2, 2048)]), (4096, State::Degraded));
+    // Where data do not move, the least advanced may be in its critical section, and the newest past it.
+    let mut drives = drives_on_their_way(4 * 1536, [0; 5]);
+    let superblock = &mut drives[3].parts[0].1;
+    let events = u64::from_le_bytes(superblock[200..208].try_into().unwrap()) - 1;
+    superblock[200..208].copy_from_slice(&events.to_le_bytes());
+    superblock[104..112].copy_from_slice(&1536u64.to_le_bytes());
+    seal(&mut drives[3]);
+    assert_eq!(found(&drives).state, State::NotReadable);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::arrays::failures::{Failing, FailureReport};
 use crate::arrays::serve::volume_state;
-use crate::arrays::unbegun::own_members;
+use crate::arrays::unbegun::{as_understood, own_members};
 use crate::arrays::volume::Volume;
 use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
@@ -133,12 +133,13 @@ impl Array {
 
     /// Takes in what its drives tell of it now; `drives` are those that were asked. `None` if that is no array.
     pub(crate) fn update(&self, env: &Env, found: &FoundArray, drives: &[Rc<Drive>]) -> Option<()> {
-        self.set_volumes(&found.label, env.unix_time())?;
-        *self.label.borrow_mut() = found.label.clone();
-        self.confirmed.set(found.label.confirmed);
+        let (label, taken_back) = as_understood(found);
+        self.set_volumes(&label, env.unix_time())?;
+        self.note_taken_back(&taken_back);
+        self.confirmed.set(label.confirmed);
         let drive = |index: Option<usize>| index.map(|index| drives[index].clone());
         // Nobody waits for a drive that was to come by a beginning that was cut off: the start takes that back.
-        let own = own_members(&found.label);
+        let own = own_members(&label);
         let content = |(slot, member): (usize, &FoundMember)| SlotContent {
             drive: drive(member.drive),
             role: if slot < own { member.role.clone() } else { Role::Current },
@@ -146,6 +147,7 @@ impl Array {
             replacement: drive(member.replacement),
         };
         *self.places.borrow_mut() = found.members.iter().enumerate().map(content).collect();
+        *self.label.borrow_mut() = label;
         self.apart.borrow_mut().clone_from(&found.apart);
         self.reasons.borrow_mut().clone_from(&found.reasons);
         Some(())
@@ -393,10 +395,12 @@ impl Array {
 
     /// Whether a volume can go on, and lose nothing, without the members in `out`.
     pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
-        let can_go_on = |volume: &Volume| {
-            volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
-        };
-        can_go_on(volume) && self.together_with(volume).iter().all(|part| can_go_on(part))
+        self.goes_on(volume, out) && self.together_with(volume).iter().all(|part| self.goes_on(part, out))
+    }
+
+    /// The same of that one, whatever stands and falls with it.
+    pub(super) fn goes_on(&self, volume: &Volume, out: &DriveSet) -> bool {
+        volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
     }
 
     /// As its drives told when they were looked at: slots that cannot be used.

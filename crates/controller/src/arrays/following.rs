@@ -75,6 +75,21 @@ impl Array {
         ))
     }
 
+    /// Its label, in which volumes that follow others take as much of each drive as they will: a drive that takes a slot before is to have room for that.
+    pub(crate) fn label_to_come(&self) -> Label {
+        let mut label = self.label();
+        for of in self.followers().iter().map(|volume| volume.label()) {
+            let way = of.follows.as_ref().map(|follows| Way::along(&label, &of, DriveCount(follows.members)));
+            // One that has no way stays as it is.
+            if let Some(Ok(way)) = way
+                && let Some(next) = label.volume_mut(of.uuid)
+            {
+                next.member_bytes = next.member_bytes.max(way.geometry.member_size().0);
+            }
+        }
+        label
+    }
+
     /// Whether nothing of it moves, and nothing will before a drive takes a slot that is out: then drives are exchanged though volumes follow still.
     pub(crate) fn waits_for_drives(&self) -> bool {
         let is_held_up = |volume: &Rc<Volume>| volume.is_served() && self.held_up(volume).is_some();

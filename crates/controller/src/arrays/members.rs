@@ -24,6 +24,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::failures::Failing;
+use crate::arrays::record::TRY_AGAIN;
 use crate::arrays::shards::answers;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
@@ -243,7 +244,7 @@ impl Arrays {
     /// Begins to fill a drive with what a slot's drive holds, while that one serves. The caller has the metadata turn.
     ///
     /// # Errors
-    /// When it could not be recorded, or a shard cannot use the drive.
+    /// When it could not be recorded, or a shard cannot use the drive; all is as it was then.
     pub(crate) async fn begin_replacement(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -279,18 +280,13 @@ impl Arrays {
                 drive.name
             )));
         }
-        let source = drive.access().map(|access| access.source);
-        for volume in array.served() {
-            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-            if source.is_some() {
-                volume.note_replacement(slot.as_usize(), uuid);
-            }
-            let left = volume.own_regions(&array.left_on_replacement(slot.as_usize()));
-            let began = Change::ReplacementBegan { slot, left };
-            let told = answers(self.send_change(id, &began, source.clone())).await;
-            told.map_err(|why| {
-                failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
-            })?;
+        if let Err(why) = self.give_replacement(array, slot, drive, uuid).await {
+            self.leave_replacement(array, slot, uuid, &why).await;
+            return Err(failed(format!(
+                "drive {} cannot be filled: {why}; run 'softroc drive replace {}:{slot} --with DRIVE' with another one",
+                drive.name,
+                array.name()
+            )));
         }
         let text = format!(
             "drive {} is being filled from drive {} of {}, and replaces it when it is full",
@@ -307,6 +303,57 @@ impl Arrays {
             text,
         );
         Ok(())
+    }
+
+    /// The shards fill a drive for a slot from now on, for all volumes that are served.
+    ///
+    /// # Errors
+    /// When one of them cannot use the drive; others may be filling it by then.
+    async fn give_replacement(
+        &self,
+        array: &Array,
+        slot: usize,
+        drive: &Drive,
+        uuid: ondisk::Uuid,
+    ) -> std::result::Result<(), String> {
+        let source = drive.access().map(|access| access.source);
+        for volume in array.served() {
+            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            if source.is_some() {
+                volume.note_replacement(slot.as_usize(), uuid);
+            }
+            let left = volume.own_regions(&array.left_on_replacement(slot.as_usize()));
+            let began = Change::ReplacementBegan { slot, left };
+            let told = answers(self.send_change(id, &began, source.clone())).await;
+            told.map_err(|why| format!("'{}' cannot use it: {why}", volume.name()))?;
+        }
+        Ok(())
+    }
+
+    /// A shard cannot fill the replacement of a slot: none does, and no label names it. Where that cannot be recorded now, it is tried until it is: labels
+    /// tell the next start to fill it otherwise. The caller has the metadata turn.
+    async fn leave_replacement(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        uuid: ondisk::Uuid,
+        why: &str,
+    ) {
+        if self.end_replacement(array, slot, why).await {
+            return;
+        }
+        let (this, array, why) = (self.clone(), array.clone(), why.to_owned());
+        self.env.spawn("replacement taken back", async move {
+            loop {
+                this.env.sleep(TRY_AGAIN).await;
+                let _turn = array.metadata.take(1).await;
+                let member = array.label().member.get(slot).cloned();
+                let is_named = member.and_then(|member| member.replacement).is_some_and(|of| of.uuid == uuid);
+                if !is_named || !array.is_running() || this.end_replacement(&array, slot, &why).await {
+                    return;
+                }
+            }
+        });
     }
 
     fn drop_place_of_replacement(&self, array: &Array, slot: usize) -> Option<Rc<Drive>> {

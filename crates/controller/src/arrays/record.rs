@@ -16,6 +16,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
 use crate::arrays::failures::{Failing, failing};
+use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
@@ -28,8 +29,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveSet, counted};
 
-/// How often it is tried to record a failure for which there was no space.
-const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// How often it is tried to record what there was no space for.
+pub(super) const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 impl Arrays {
     /// Writes `next`, one generation on and with those `failing` out, to all drives that it calls online; then the
@@ -126,22 +127,7 @@ impl Arrays {
         }
         let gone: DriveSet = slots(failing.iter().map(|failing| failing.slot));
         let out = next.out().union(&array.out());
-        let mut goes_on = false;
-        for volume in array.volumes() {
-            if array.can_spare(&volume, &out) {
-                // What goes on alone, but for hosts, is of no use.
-                goes_on |= !volume.label().is_part();
-            } else if let Some(label) = next.volume_mut(volume.uuid()) {
-                // One that none of it lies on may come back, or not: it misses nothing.
-                let parts = array.with_parts(&volume);
-                let lies_on = |slot: u16| parts.iter().any(|part| part.is_on(usize::from(slot)));
-                let own = gone.iter().map(|drive| drive.0).filter(|slot| lies_on(*slot));
-                let more: Vec<u16> = own.filter(|slot| !label.lost.contains(slot)).collect();
-                label.lost.extend(more);
-                label.lost.sort_unstable();
-            }
-        }
-        goes_on
+        lose_what_is_needed(array, next, &gone, &out)
     }
 
     fn committed(self: &Rc<Self>, array: &Rc<Array>, label: Label, failing: &[Failing]) {
@@ -332,7 +318,7 @@ impl Arrays {
     }
 
     /// A volume cannot do without drives that others of the array can spare.
-    fn report_lost(&self, array: &Array, volume: &crate::arrays::volume::Volume, failing: &[Failing]) {
+    fn report_lost(&self, array: &Array, volume: &Volume, failing: &[Failing]) {
         let names: Vec<String> =
             failing.iter().map(|failing| self.member_name(array, failing.slot)).collect();
         let (volume, names) = (volume.name(), names.join(", "));
@@ -373,9 +359,12 @@ impl Arrays {
     /// How an array's volumes are without what is out, within a sentence.
     pub(super) fn describe_state(&self, array: &Array) -> String {
         let mut told = Vec::new();
-        for volume in array.volumes() {
+        for volume in array.known_volumes() {
             let (name, behind, out) = (volume.name(), array.behind(&volume), array.out_of(&volume));
-            told.push(match volume.survives_more(&out.union(&behind)) {
+            // Of its parts people know nothing, and without one of them it cannot go on.
+            let parts = array.with_parts(&volume);
+            let is_whole = |_: &(u16, u16)| parts.iter().all(|part| part.survives(&out));
+            told.push(match volume.survives_more(&out.union(&behind)).filter(is_whole) {
                 Some(_) if out.is_empty() && behind.is_empty() => format!("'{name}' is complete"),
                 Some(_) if out.is_empty() => format!("'{name}' is degraded until the rebuild is done"),
                 Some((0, 0)) => format!("'{name}' is degraded; another failure loses data"),
@@ -434,6 +423,32 @@ impl Arrays {
         }
         Ok(())
     }
+}
+
+/// Notes of volumes that cannot go on without these drives which of those in `gone` they lost. Whether any goes on.
+fn lose_what_is_needed(array: &Array, next: &mut Label, gone: &DriveSet, out: &DriveSet) -> bool {
+    let named: Vec<(usize, Rc<Volume>)> =
+        next.volume.iter().enumerate().filter_map(|(at, of)| Some((at, array.meant_by(of)?))).collect();
+    let mut goes_on = false;
+    for (at, volume) in &named {
+        // What stands and falls with it, as far as the label names that: a volume that comes to its layout by this very change needs no drive of the one that it
+        // leaves, nor one that stays as it is a drive that it was to come to.
+        let is_named = |part: &Rc<Volume>| named.iter().any(|(_, other)| Rc::ptr_eq(other, part));
+        let parts: Vec<Rc<Volume>> = array.with_parts(volume).into_iter().filter(is_named).collect();
+        let label = &mut next.volume[*at];
+        if parts.iter().all(|part| array.goes_on(part, out)) {
+            // What goes on alone, but for hosts, is of no use.
+            goes_on |= !label.is_part();
+            continue;
+        }
+        // One that none of it lies on may come back, or not: it misses nothing.
+        let lies_on = |slot: u16| parts.iter().any(|part| part.is_on(usize::from(slot)));
+        let own = gone.iter().map(|drive| drive.0).filter(|slot| lies_on(*slot));
+        let more: Vec<u16> = own.filter(|slot| !label.lost.contains(slot)).collect();
+        label.lost.extend(more);
+        label.lost.sort_unstable();
+    }
+    goes_on
 }
 
 /// Slots that were out, and are so no more.

@@ -23,7 +23,9 @@ use crate::arrays::unbegun::{regions_of_parts, taken_back};
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use engine::{CopyWay, Moved, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step};
+use engine::{
+    CopyWay, Moved, RegionIndex, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step,
+};
 use env::mailbox;
 use ondisk::{Label, Role, VolumeLabel};
 use std::rc::Rc;
@@ -103,6 +105,15 @@ impl Array {
             Some(part) if part.saves => 0..u64::MAX,
             Some(_) => reshape.new_stripes(end),
         })
+    }
+
+    /// Whether any stripe of a region of the array, a volume's, is in use. Of one on its way some are not any more, and what it has given up is not once
+    /// anything has moved; of its part by the new layout some are not yet.
+    pub(crate) fn is_in_use(&self, volume: &Volume, region: u32) -> bool {
+        let Some(live) = self.live_of(volume) else { return true };
+        let own = RegionIndex(region - volume.regions().start);
+        let stripes = engine::Regions::of(&volume.geometry).stripes_of(own);
+        stripes.start < live.end && live.start < stripes.end
     }
 
     /// The parts of a volume on its way, by the new layout and where windows are saved.

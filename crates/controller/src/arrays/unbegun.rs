@@ -1,5 +1,8 @@
 //! What a beginning that was cut off, or an order that is stopped, leaves in a label: taken back by a start, by whoever stops it, or by the reconciler.
 //!
+//! A drive may go out by the very change that says that a volume has begun, or before anything of it has moved. Where the volume's parts cannot do without it, a start
+//! counts that as a beginning that was cut off: all of the volume is where it was.
+//!
 //! # Invariants
 //! - Nothing begins while a label has a beginning that was cut off (`following`).
 //! - No member goes on which another volume lies, or to which one is on its way.
@@ -11,7 +14,7 @@ use crate::arrays::volume::Volume;
 use crate::interface::Result;
 use crate::inventory::Drive;
 use engine::RegionSet;
-use ondisk::{Label, Uuid, VolumeLabel};
+use ondisk::{FoundArray, Label, Readiness, ReshapeLabel, Uuid, VolumeLabel, readiness};
 use std::rc::Rc;
 
 /// How many members a label has without those that were to come by a beginning that was cut off. A volume that follows others begins on members that
@@ -21,6 +24,41 @@ pub(crate) fn own_members(label: &Label) -> usize {
     let begins = |of: &&VolumeLabel| is_cut_off(of) && of.follows.is_none();
     let members = label.volume.iter().find(begins).and_then(|of| of.members);
     members.map_or(label.member.len(), usize::from)
+}
+
+/// What drives tell, as a start understands it: a beginning of which nothing has moved counts as cut off where it cannot go on without what is out, and the volume
+/// can be served by the layout that it has. Then the volumes of which all of the way is taken back by that, and what they were to come to.
+pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
+    let (told, out) = (&found.label, found.out().union(&found.label.out()));
+    let is_stuck = |of: &&VolumeLabel| {
+        let has_moved = |at: &ReshapeLabel| (at.moved_bytes, at.saved_bytes) != (0, 0);
+        let Some(reshape) = of.reshape.as_ref().filter(|at| at.begun && !has_moved(at)) else { return false };
+        let is_ready = |of: &VolumeLabel| readiness(told, of, &out) != Readiness::Offline;
+        let mut parts = told.volume.iter().filter(|part| [reshape.to, reshape.save].contains(&part.uuid));
+        is_ready(&alone(told, of)) && !parts.all(is_ready)
+    };
+    let mut label = told.clone();
+    let Some(stuck) = told.volume.iter().find(is_stuck) else { return (label, Vec::new()) };
+    if let Some(of) = label.volume_mut(stuck.uuid) {
+        *of = alone(told, stuck);
+        of.reshape.iter_mut().for_each(|at| at.begun = false);
+    }
+    // One that follows others begins again; with any other all of the order is taken back.
+    let ends = |of: &VolumeLabel| {
+        let to = of.reshape.as_ref().map(|at| at.to).or(of.follows.as_ref().map(|follows| follows.to));
+        to.filter(|_| stuck.follows.is_none()).map(|to| (of.uuid, to))
+    };
+    let ended = told.volume.iter().filter_map(ends).collect();
+    (label, ended)
+}
+
+/// A volume on its way by the layout that it has: of drives on which only its parts lie it has lost nothing.
+fn alone(label: &Label, of: &VolumeLabel) -> VolumeLabel {
+    let mut alone = of.clone();
+    if let Ok(geometry) = of.geometry(label.member.len()) {
+        alone.lost.retain(|slot| *slot < geometry.drives().0);
+    }
+    alone
 }
 
 /// The regions of a volume's parts.
@@ -65,6 +103,14 @@ pub(super) fn taken_back(next: &mut Label, volume: Uuid) {
 }
 
 impl Array {
+    /// Notes which ways of its volumes the next start takes back though they had begun ([`as_understood`]).
+    pub(super) fn note_taken_back(&self, taken_back: &[(Uuid, Uuid)]) {
+        for volume in self.volumes() {
+            let of = taken_back.iter().find(|(uuid, _)| *uuid == volume.uuid());
+            volume.set_taken_back(of.map(|(_, to)| *to));
+        }
+    }
+
     /// The volume of it whose beginning was cut off, if there is one; or that begins now. It may be recorded, and no shard have its parts: hosts use it as
     /// before then, and nobody can move it.
     pub(crate) fn cut_off(&self) -> Option<Rc<Volume>> {

@@ -37,6 +37,8 @@ pub(crate) struct Volume {
     filled: Cell<u64>,
     /// See [`Volume::is_left_closed`].
     left_closed: Cell<bool>,
+    /// See [`Volume::was_taken_back`].
+    taken_back: Cell<Option<Uuid>>,
     /// By slot, how often the shards were told of another drive since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
     /// By slot, the drives that the shards were told to fill for it since they serve it, in that order.
@@ -86,6 +88,7 @@ impl Volume {
             former: RefCell::default(),
             filled: Cell::default(),
             left_closed: Cell::default(),
+            taken_back: Cell::default(),
             swaps: RefCell::default(),
             replacements: RefCell::default(),
             hidden: Cell::default(),
@@ -242,6 +245,15 @@ impl Volume {
 
     pub(super) fn set_left_closed(&self, is_left: bool) {
         self.left_closed.set(is_left);
+    }
+
+    /// Whether the way that was to end at that volume was taken back by the last start: it had begun, and could not go on.
+    pub(crate) fn was_taken_back(&self, to: Option<Uuid>) -> bool {
+        to.is_some() && self.taken_back.get() == to
+    }
+
+    pub(super) fn set_taken_back(&self, to: Option<Uuid>) {
+        self.taken_back.set(to);
     }
 
     pub(super) fn set_served(&self, id: Option<VolumeId>) {

@@ -152,6 +152,7 @@ event_codes! {
     TaskPaused "task.paused" Info "An operator paused a task.";
     TaskResumed "task.resumed" Info "An operator resumed a task.";
     TaskStopped "task.stopped" Warning "An operator stopped a task before it was done.";
+    TaskNotStopped "task.not-stopped" Warning "A move to another layout that an operator stopped goes on, as it cannot be taken back.";
     TaskDone "task.done" Info "A task is complete.";
     TaskFound "task.found" Warning "A task is complete, and found something wrong.";
     TaskFailed "task.failed" Warning "A task failed; what is still needed is tried again.";

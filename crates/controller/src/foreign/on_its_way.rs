@@ -11,7 +11,7 @@ use crate::arrays::way::save_place;
 use crate::foreign::Foreign;
 use engine::{Moved, Regions};
 use layout::{Geometry, Level};
-use ondisk::foreign::{Feature, FoundVolume, Reshape, Section, State};
+use ondisk::foreign::{FoundVolume, Reshape, Section, State};
 use ondisk::{Label, PartLabel, ReshapeLabel, Uuid, VolumeLabel};
 use std::ops::Range;
 use units::{ByteCount, ByteOffset};
@@ -35,11 +35,7 @@ pub(super) struct ForeignWay<'a> {
 /// # Errors
 /// Why SoftROC cannot go on with it: a sentence.
 pub(super) fn foreign_way(found: &FoundVolume) -> Result<Option<ForeignWay<'_>>, String> {
-    let reshape = found.record.features.iter().find_map(|feature| match feature {
-        Feature::Reshape(reshape) => Some(reshape),
-        _ => None,
-    });
-    let Some(reshape) = reshape else { return Ok(None) };
+    let Some(reshape) = found.record.reshape() else { return Ok(None) };
     let Reshape { from, to, .. } = reshape;
     let words = format!("from {from} to {to}");
     let cannot = |why: &str| Err(format!("a reshape of it {words} was interrupted, {why}"));

@@ -200,7 +200,7 @@ impl Lifecycle {
             }
         }
         let (mut map, unknown) = IntentMap::unite(array.uuid, regions, &maps);
-        // Marks mean nothing where there is no volume, or none with redundancy.
+        // Marks mean nothing where there is no volume, or none with redundancy; nor where one on its way has no stripe in use.
         let marked: Vec<u32> = map.iter().collect();
         let mut saved = RegionSet::EMPTY;
         for region in marked {
@@ -210,7 +210,8 @@ impl Lifecycle {
             if saves {
                 saved.insert_all(&RegionSet::from_runs([[region, region + 1]]));
             }
-            if saves || volume.is_none_or(|volume| !volume.is_redundant()) {
+            let counts = |volume: Rc<Volume>| volume.is_redundant() && array.is_in_use(&volume, region);
+            if saves || !volume.is_some_and(counts) {
                 map.unmark(region);
             }
         }

@@ -267,7 +267,7 @@ impl Lifecycle {
     /// # Errors
     /// Why not.
     fn check_fits(&self, array: &Array, drive: &Drive) -> Result<()> {
-        let (label, name) = (array.label(), &drive.name);
+        let (label, name) = (array.label_to_come(), &drive.name);
         let Some(access) = drive.access() else {
             return Err(Error::new(ErrorKind::Unavailable, format!("drive {name} is not open")));
         };

@@ -278,7 +278,7 @@ impl Reconciler {
         let named = slot.and_then(|slot| label.member.get(slot)?.enclosure.clone());
         Need {
             array: array.uuid,
-            size: label.needed_bytes(),
+            size: array.label_to_come().needed_bytes(),
             sector: ByteCount(sector),
             rotational: own.as_ref().and_then(|drive| drive.rotates()).or(all_alike),
             mixed_kinds: label.policy.mixed_kinds,

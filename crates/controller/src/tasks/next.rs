@@ -138,6 +138,9 @@ fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
     let held_up = || array.held_up(&volume);
     let others = || array.moves_now().filter(|now| now.uuid() != volume.uuid()).map(|other| other.name());
     match () {
+        () if to.is_none() && volume.was_taken_back(about.drive) => Next::Moot(
+            "a drive that it could not do without was out at a start before anything had moved, and all is as it was before the order; order it again when the drive works".to_owned(),
+        ),
         // What begins is taken back by a stop of its task alone, which is known here then: it has come to its layout.
         () if to.is_none() || about.drive != to => Next::Done,
         () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),

@@ -85,13 +85,25 @@ impl Tasks {
     async fn leave_order(&self, task: &Task, array: &Rc<Array>, leads: &Rc<Volume>) -> bool {
         let left = self.arrays.leave_reshape(array, leads).await;
         if let Err(error) = &left {
-            for task in self.of_one_order(task) {
-                task.wish_no_stop(&self.env);
-            }
-            tracing::warn!("{} goes on: {error}", task.title());
+            self.of_one_order(task).iter().for_each(|task| self.goes_on_after_stop(task, &error.message));
         }
         self.attention.look_after();
         left.is_ok()
+    }
+
+    /// A task that an operator stopped cannot be taken back: it is as it was before that. Whoever stopped it was answered when that was not known, and hears of it.
+    fn goes_on_after_stop(&self, task: &Task, why: &str) {
+        if task.wish() != Wish::Stop {
+            return;
+        }
+        task.wish_no_stop(&self.env);
+        let (title, id) = (task.title(), task.id());
+        let text = format!(
+            "{title} was stopped by an operator, and goes on as it was before: {why}; to try it again, run 'softroc task stop {id}'"
+        );
+        let effect = format!("task {id} is not stopped");
+        self.events.report(EventCode::TaskNotStopped, &task.event_subject(), why, &effect, text);
+        self.list.touch();
     }
 
     /// What is ahead of a volume that follows others is taken back by the task of the one that leads, or is not. Where that task has failed, and rests
@@ -102,8 +114,8 @@ impl Tasks {
             goes_on || volume.label().follows.is_none() || array.volume(volume.uuid()).is_none()
         };
         let Some(leads) = array.leads() else {
-            // It has come to its layout, or is gone: what it was followed to stays.
-            task.wish_no_stop(&self.env);
+            // What it was followed to stays.
+            self.goes_on_after_stop(task, "the volume that goes first has come to its layout, or is gone");
             return false;
         };
         let is_of_leads = |other: &Rc<Task>| other.about().volume == Some(leads.uuid());

@@ -9,6 +9,7 @@
 //! - Of two drives with one identity, one is a copy. The newer is the member; where they are equally new, nobody can
 //!   tell, and neither is used.
 //! - A member that is still being rebuilt is not current all over, and not used.
+//! - How far a reshape has come, the current member says that knows of the least.
 //!
 //! Stale members and copies are listed with the reason, and never read for the volume's data.
 
@@ -181,10 +182,6 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
         .iter()
         .max_by_key(|seen| (seen.record.volume.sequence, belongs(seen), std::cmp::Reverse(seen.drive)))?;
     let mut record = newest.record.volume.clone();
-    if let Some(why) = members_that_move_apart(&kept, &record) {
-        record.arrangement = Arrangement::Other(why);
-    }
-    let record = record;
     let mut members: Vec<Option<FoundMember>> = vec![None; usize::from(record.slots)];
     for seen in &kept {
         place(&record, seen, &mut members, &mut others);
@@ -195,6 +192,10 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
         .map(|(slot, member)| member.unwrap_or_else(|| missing(slot, &record, &tied)))
         .collect();
     reasons.extend(members.iter().filter_map(|member| member.reason.clone()));
+    reasons.extend(go_by_the_least_advanced(&kept, &members, &mut record));
+    if let Some(why) = members_that_move_apart(&kept, &record) {
+        record.arrangement = Arrangement::Other(why);
+    }
     reasons.extend(apart(&kept, newest));
     others.sort_by_key(|other| other.drive);
     let mut found = FoundVolume {
@@ -243,19 +244,50 @@ pub(super) fn judge(found: &mut FoundVolume) {
     }
 }
 
+/// Has a record say of its reshape what the current member says that knows of the least of it, and tells so. Metadata are on all members before a reshape
+/// writes over what the place before needs, and before hosts get at what it has passed. So where members differ, the update that says the farther place was
+/// cut off: what lies between is whole as it was, and as it is to be it need not be on a member that had not flushed it.
+fn go_by_the_least_advanced(
+    kept: &[&Seen],
+    members: &[FoundMember],
+    record: &mut VolumeRecord,
+) -> Option<String> {
+    let farthest = record.reshape()?.clone();
+    let is_current = |seen: &&&Seen| {
+        let is_it = |member: &FoundMember| member.drive == Some(seen.drive);
+        members.iter().any(|member| is_it(member) && member.standing == Standing::Current)
+    };
+    // One that does not know of it yet is behind a record by which nothing has moved.
+    let mut least = (&farthest, None);
+    for seen in kept.iter().filter(is_current) {
+        if let Some(own) = seen.record.volume.reshape()
+            && own.way() == farthest.way()
+            && own.is_behind(least.0)
+        {
+            least = (own, Some(*seen));
+        }
+    }
+    let (reshape, Some(seen)) = least else { return None };
+    let (here, there) = (ByteCount(reshape.position.0), ByteCount(farthest.position.0));
+    record.arrangement = seen.record.volume.arrangement.clone();
+    for feature in &mut record.features {
+        if let Feature::Reshape(of) = feature {
+            *of = reshape.clone();
+        }
+    }
+    Some(format!(
+        "{} says that the reshape had come to {here}, and other members that it had come to {there}: it is taken to have come to {here}, as what lies between need not be on all of them",
+        seen.name
+    ))
+}
+
 /// A reshape says of each member by how much its data move, and the places of all are taken from one.
 fn members_that_move_apart(kept: &[&Seen], record: &VolumeRecord) -> Option<String> {
-    let shift = |volume: &VolumeRecord| {
-        volume.features.iter().find_map(|feature| match feature {
-            Feature::Reshape(reshape) => Some(reshape.shift),
-            _ => None,
-        })
-    };
-    let shift_of_all = shift(record)?;
+    let way = record.reshape()?.way();
     let members = kept.iter().filter(|seen| matches!(seen.record.member.role, Role::Active(_)));
     let other = members
         .filter(|seen| record.sequence.saturating_sub(seen.record.volume.sequence) <= record.may_lag)
-        .find(|seen| shift(&seen.record.volume).is_some_and(|shift| shift != shift_of_all))?;
+        .find(|seen| seen.record.volume.reshape().is_some_and(|reshape| reshape.way() != way))?;
     Some(format!(
         "a reshape was interrupted, and the data on {} move otherwise than on other members",
         other.name

@@ -115,6 +115,16 @@ pub struct VolumeRecord {
     pub features: Vec<Feature>,
 }
 
+impl VolumeRecord {
+    /// The reshape that it says was interrupted.
+    pub fn reshape(&self) -> Option<&Reshape> {
+        self.features.iter().find_map(|feature| match feature {
+            Feature::Reshape(reshape) => Some(reshape),
+            _ => None,
+        })
+    }
+}
+
 /// A drive that a record knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -215,6 +225,21 @@ pub struct Layouts {
     pub is: Section,
     /// What was being moved may lie over what it was read from, so that the members alone need not have all of it.
     pub is_critical: bool,
+}
+
+impl Reshape {
+    /// Whether it has not come as far as the same one, as another record tells of that.
+    pub(super) fn is_behind(&self, other: &Reshape) -> bool {
+        match self.backwards {
+            true => self.position > other.position,
+            false => self.position < other.position,
+        }
+    }
+
+    /// What records of one reshape agree upon, wherever it has come to.
+    pub(super) fn way(&self) -> (i64, bool, &str, &str) {
+        (self.shift, self.backwards, &self.from, &self.to)
+    }
 }
 
 impl Layouts {

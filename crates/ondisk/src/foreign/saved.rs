@@ -9,7 +9,7 @@
 
 use super::md::Backup;
 use super::reconcile::{FoundVolume, UNREADABLE, judge};
-use super::record::{Feature, Format, Layouts, Reshape};
+use super::record::{Format, Layouts, Reshape};
 use super::section::Arrangement;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -33,11 +33,7 @@ impl FoundVolume {
     /// # Errors
     /// When it is not of this volume at this moment: a sentence.
     pub fn take_backup(&mut self, backup: &Backup) -> Result<(), String> {
-        let reshape = self.record.features.iter().find_map(|feature| match feature {
-            Feature::Reshape(reshape) => Some(reshape.clone()),
-            _ => None,
-        });
-        let Some(reshape) = reshape else {
+        let Some(reshape) = self.record.reshape().cloned() else {
             return Err("no reshape of its array is under way, and a backup has nothing for it".into());
         };
         let Some(layouts) = &reshape.layouts else {

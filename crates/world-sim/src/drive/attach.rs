@@ -28,6 +28,11 @@ impl DriveSource for Source {
         let Some(cell) = core.drives.borrow().get(&self.drive).cloned() else {
             return Err(not_found(&self.info.name));
         };
+        match &mut cell.state.borrow_mut().attachments {
+            Some(0) => return Err(Error::new(ErrorKind::System, "the drive can be attached no more")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
         let (info, lease) = (self.info.clone(), self.lease.clone());
         Ok(Rc::new(Attached { core, cell, info, process: self.process, epoch: self.epoch, _lease: lease }))
     }

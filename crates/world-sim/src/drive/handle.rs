@@ -217,6 +217,12 @@ impl SimDrive {
         self.depart(Presence::Away);
     }
 
+    /// From now on it can be attached so many times, and then no more; `None`: as often as one likes.
+    pub fn allow_attachments(&self, count: Option<u64>) {
+        self.note("can be attached so often");
+        self.cell.state.borrow_mut().attachments = count;
+    }
+
     /// Its file is deleted. Whoever has it open goes on as if nothing were, until he looks; nobody opens it again.
     pub fn delete_file(&self) {
         self.note("file deleted");

@@ -86,6 +86,8 @@ struct State {
     length: ByteCount,
     /// Counts departures: attachments from before one stay dead.
     epoch: u64,
+    /// How many shards can attach it still; `None`: as many as like.
+    attachments: Option<u64>,
     lease: Weak<Lease>,
     /// Which process has the lease, if any.
     lease_of: u64,
@@ -137,6 +139,7 @@ impl DriveCell {
             cut: None,
             length: options.size,
             epoch: 0,
+            attachments: None,
             lease: Weak::new(),
             lease_of: 0,
             slots: Vec::new(),

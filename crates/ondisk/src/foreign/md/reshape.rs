@@ -8,11 +8,14 @@
 //! - As it was, the data begin where the superblock says; as it is to be, so many sectors further on (`new_offset`, which
 //!   may be negative).
 //! - Where the data move by that, superblocks with a new position are durable before anything is written over what the
-//!   older position has to read. So what the newest superblock says can be read as a whole.
+//!   older position has to read, and before hosts write what was passed. So what the superblock of the least advanced member says can be
+//!   read as a whole. What the others say need not be: Linux writes all superblocks at a time, each flushing its own member, and a crash may
+//!   come between; then that member may have lost what was moved to it since the older position.
 //! - Where they do not move, and there is more or less data in each row, the same holds but for the volume's beginning, as long as what
 //!   is written lies on the rows that it was read from (the *critical section*). mdadm keeps a copy of that in a file or on a spare; the
-//!   members alone do not have it. Linux records its position before it writes over what it read since the last one, with a row of margin on both
-//!   sides: so what it does not record for may reach twice as far as the rows that end together.
+//!   members alone do not have it. Linux records its position before it writes over what it read since the last one, but only where the least address that it
+//!   may read lies ahead of the farthest that it may write, with a strip of margin on both sides (`readpos`, `writepos`). Before that it need not record: up to
+//!   twice as far as the rows that end together, and mdadm's copy ends with them.
 //! - Where they do not move, and there is as much data in each row, all of it is a critical section, whatever the chunk.
 //! - The volume is as large as the smaller of both: it grows when the reshape is done, and shrinks before it begins.
 
@@ -95,22 +98,28 @@ fn layouts(change: &Change, position: ByteOffset, member_size: ByteCount) -> Res
     };
     let mut was = piece(&change.before, was_at, member_size)?;
     let mut is = piece(&change.after, is_at, member_size)?;
-    let is_critical = change.shift == 0 && is_critical(&was.geometry()?, &is.geometry()?, position);
+    let is_critical =
+        change.shift == 0 && is_critical(&was.geometry()?, &is.geometry()?, position, change.backwards);
     let len = was.within.len.min(is.within.len);
     (was.within.len, is.within.len) = (len, len);
     Ok(Layouts { was, is, is_critical })
 }
 
-/// Whether what was being written may lie over what it was read from.
-fn is_critical(was: &Geometry, is: &Geometry, position: ByteOffset) -> bool {
+/// Whether what was being written may lie over what it was read from. Linux compares addresses on a member: `position / before - strip` with
+/// `position / after + strip` where it goes forward, and the other way round where it goes backwards. They are equal at `even`.
+fn is_critical(was: &Geometry, is: &Geometry, position: ByteOffset, backwards: bool) -> bool {
     let (before, after) = (u64::from(was.data_strips()), u64::from(is.data_strips()));
-    let (most, fewer) = (before.max(after), before.abs_diff(after));
+    let fewer = before.abs_diff(after);
     if fewer == 0 {
         return true;
     }
     let strip = was.strip().bytes().max(is.strip().bytes()).0;
-    let margins = was.stripe_bytes().0 + is.stripe_bytes().0;
-    position.0 <= (2 * most * most).div_ceil(fewer) * strip + margins
+    let even = (2 * before * after * strip).div_ceil(fewer);
+    match backwards {
+        // The last position before that which is recorded may be a row farther, since the one after it is too near to the beginning.
+        true => position.0 <= even + before * strip,
+        false => position.0 < even,
+    }
 }
 
 fn piece(laid: &Laid, start: ByteOffset, member_size: ByteCount) -> Result<Section, String> {
@@ -123,4 +132,70 @@ fn piece(laid: &Laid, start: ByteOffset, member_size: ByteCount) -> Result<Secti
     };
     let strip = StripSize::new(laid.chunk).map_err(|error| error.to_string())?;
     Section::new(shape, strip, (0..members).map(|slot| (slot, start)).collect(), member_size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layout::{Level, Shape};
+    use units::DriveCount;
+
+    const STRIP: u64 = 64 << 10;
+
+    fn with_data(strips: u64) -> Geometry {
+        let strip = StripSize::new(ByteCount(STRIP)).unwrap();
+        let shape = Shape::new(Level::Raid5, DriveCount(strips as u16 + 1));
+        shape.geometry(strip, ByteCount(1 << 30)).unwrap()
+    }
+
+    /// Whether Linux, from the position on that it recorded last, writes over a row that it needs from there before it records another one: as
+    /// `reshape_request` in its raid5.c does it, by a row at a time.
+    fn writes_over((before, after): (u64, u64), recorded: u64, backwards: bool) -> bool {
+        let (mut at, safe, row) = (recorded, recorded / before, after * STRIP);
+        while if backwards { at > 0 } else { at < 1000 * row } {
+            let (reads, writes) = (at / before, at / after);
+            let is_recorded = match backwards {
+                true => {
+                    let writes = writes.saturating_sub(STRIP);
+                    safe + STRIP > writes && reads + STRIP < writes
+                }
+                false => {
+                    let writes = writes + STRIP;
+                    safe.saturating_sub(STRIP) < writes && reads.saturating_sub(STRIP) > writes
+                }
+            };
+            if is_recorded && at != recorded {
+                return false;
+            }
+            let next = if backwards { at.saturating_sub(row) } else { at + row };
+            let is_over = match backwards {
+                true => next / after < recorded.div_ceil(before * STRIP) * STRIP,
+                false => next / after > recorded / (before * STRIP) * STRIP,
+            };
+            if is_over {
+                return true;
+            }
+            at = next;
+        }
+        false
+    }
+
+    /// The bound was farther than where Linux begins to record, 39 strips in place of 24 from four drives to five, and what lay between was refused, with a backup and
+    /// without one.
+    #[test]
+    fn the_critical_section_ends_where_linux_records_before_it_writes_over_anything() {
+        for way in
+            [(2, 3), (3, 4), (2, 4), (3, 5), (4, 6), (9, 10), (3, 2), (4, 3), (4, 2), (6, 4), (5, 3), (10, 9)]
+        {
+            let (before, after, backwards) = (way.0, way.1, way.1 < way.0);
+            for row in 0..100 {
+                let at = row * after * STRIP;
+                let is_critical =
+                    is_critical(&with_data(before), &with_data(after), ByteOffset(at), backwards);
+                // Where it has come to the beginning it writes no more.
+                let is_over = writes_over(way, at, backwards) || backwards && at == 0;
+                assert_eq!(is_critical, is_over, "{before} to {after}, {row} rows");
+            }
+        }
+    }
 }
