@@ -282,7 +282,11 @@ impl Scene {
 
     /// It is created anew. What it holds was never written by a host of this one, but perhaps by one of a volume before it.
     pub fn begins_anew(&self) {
-        let is_first = self.presence.get() == Presence::Never && self.array.faults.borrow().ever().is_empty();
+        self.comes_beside();
+        // What drives held that were added to the array is anything.
+        let is_as_drawn =
+            self.array.faults.borrow().ever().is_empty() && self.way.done() == 0 && !self.may_move();
+        let is_first = self.presence.get() == Presence::Never && is_as_drawn;
         if !is_first {
             let remembers = self.oracle.borrow().remembers();
             let oracle = new_oracle(&self.setup, Value::Leftovers, remembers).after(&self.oracle.borrow());
@@ -299,7 +303,6 @@ impl Scene {
         self.without_parity.take();
         self.torn.take();
         self.in_spare.set(self.array.unreliable());
-        self.comes_beside();
         self.presence.set(Presence::Asked);
     }
 
