@@ -316,7 +316,7 @@ fn volumes_of_one_array_move_one_after_the_other() {
     let summary = run_all(900_002..900_020, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (along, moved) = (summary.tally.moves_along, summary.neighbours.moved);
-    assert!(along >= 4 && moved >= 4, "{along} orders for two, {moved} came along");
+    assert!(along >= 3 && moved >= 3, "{along} orders for two, {moved} came along");
     for seed in [900_001, 900_094, 900_130, 900_206] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
