@@ -6,7 +6,7 @@ use crate::reshape::{STRIP, arrive, byte, expect_content, expect_redundancy, flu
 use crate::reshape_longer::order;
 use controller::{Command, DriveState, ErrorKind, Reply, VolumeState};
 use env::IoErrorKind;
-use units::ByteCount;
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// How large drives are at first: 32 MiB for the label. And how large they become.
 const SMALL: u64 = 40 * MIB;
@@ -216,6 +216,49 @@ fn a_drive_that_cannot_be_read_at_a_start_is_found_at_the_next_one() {
     }
 }
 
+/// Nothing is at the end of a drive that became larger, and the labels of other systems are looked for where it has data. A block that cannot be read there was taken for a
+/// label that nobody can read, and the drive for one that is missing.
+#[test]
+fn a_drive_that_became_larger_is_found_though_blocks_of_its_data_cannot_be_read() {
+    for at in [4096, 65536, 524_288] {
+        let (mut bench, bytes) = small("raid5", 1);
+        set_length(&bench, &THREE, LARGE);
+        let block = ByteRange::new(ByteOffset(at), ByteCount(4096));
+        bench.sim.drive("b").expect("it is there").make_unreadable(block);
+        bench.restart(&[]);
+        assert_eq!(sizes(&mut bench), [(Some(SMALL), Some(LARGE)); 3], "{at}");
+        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{at}");
+        bench.settle("data");
+        expect_content(&mut bench, bytes);
+    }
+    // One that has its label at its end, under the name of one that was smaller, which nothing of is there.
+    let mut bench = Bench::in_order(9, 1, 0);
+    bench.add_drives(&THREE, LARGE);
+    bench.boot(&THREE);
+    bench.create("data", "raid5", &THREE);
+    bench.settle("data");
+    bench.shut_down();
+    bench.forget();
+    let remembered = bench.sim.stored("drives.toml").expect("drives are remembered");
+    let remembered = String::from_utf8(remembered).expect("it is text");
+    let smaller = remembered.replace(&LARGE.to_string(), &SMALL.to_string());
+    assert_ne!(remembered, smaller, "sizes are remembered");
+    bench.sim.put_stored("drives.toml", Some(smaller.into_bytes()));
+    let block = ByteRange::new(ByteOffset(65536), ByteCount(4096));
+    bench.sim.drive("b").expect("it is there").make_unreadable(block);
+    bench.sim.restart_process();
+    bench.boot(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    assert_eq!(sizes(&mut bench), [(Some(LARGE), None); 3]);
+    // Where its label would be at its end nobody can tell what is there.
+    let (mut bench, _) = small("raid5", 1);
+    set_length(&bench, &THREE, LARGE);
+    let end = ByteRange::new(ByteOffset(LARGE - 4096), ByteCount(4096));
+    bench.sim.drive("b").expect("it is there").make_unreadable(end);
+    bench.restart(&[]);
+    assert_eq!(bench.drive("b").size_bytes, None);
+}
+
 #[test]
 fn a_drive_that_is_only_a_little_larger_is_used_as_large_as_it_was() {
     let (mut bench, bytes) = small("raid5", 1);
@@ -282,10 +325,10 @@ fn a_controller_that_does_not_know_a_drive_is_told_how_large_it_was() {
     for drive in THREE {
         // What a new state folder is: nothing is remembered of a drive by that name.
         let cell = bench.sim.drive(drive).expect("it is there");
-        let held = cell.read_true(units::ByteOffset(0), ByteCount(LARGE));
+        let held = cell.read_true(ByteOffset(0), ByteCount(LARGE));
         let moved = format!("moved-{drive}");
         bench.add_drives(&[&moved], LARGE);
-        bench.sim.drive(&moved).expect("it was made").poke(units::ByteOffset(0), &held);
+        bench.sim.drive(&moved).expect("it was made").poke(ByteOffset(0), &held);
         cell.vanish();
     }
     let moved = ["moved-a", "moved-b", "moved-c"];

@@ -3,7 +3,8 @@
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{
-    ADDS, REMOVES, Scene, arrive, beside, between, delete, expect_content, holds, lies_on, resume, task_of,
+    ADDS, REMOVES, Scene, arrive, beside, between, delete, expect_content, holds, lies_on, prepared, resume,
+    task_of,
 };
 use controller::{AddSpare, Command, DriveState, ErrorKind, TaskState, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -158,6 +159,44 @@ fn a_volume_that_was_passed_over_is_started_again_and_follows() {
         for name in scene.names() {
             bench.settle(name);
             assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 5), "{name}");
+        }
+        expect_content(&mut bench, scene, SIZE);
+    }
+}
+
+/// A volume had begun, and lost a drive that the one which follows it did not lie on yet: the array went on without that drive, and `drive online`, which was said to help, was
+/// refused, as a volume was on its way. Neither came anywhere any more.
+#[test]
+fn a_volume_that_lost_a_new_drive_after_it_had_begun_gets_it_back() {
+    let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid0")], ..ADDS };
+    for restarts in [false, true] {
+        let mut bench = prepared(scene, 2, SIZE);
+        reshape(&mut bench, scene.order());
+        for _ in 0..2000 {
+            if bench.show("data").reshape.is_some_and(|way| way.moved_bytes > 0) {
+                break;
+            }
+            bench.sim.step();
+        }
+        let failing = bench.sim.drive("d").expect("it is there");
+        failing.refuse_writes(ByteRange::new(ByteOffset(0), ByteCount(1 << 30)));
+        bench.wait(20);
+        assert_eq!(bench.show("data").state, VolumeState::Offline, "it cannot do without drive d");
+        failing.clear_write_errors();
+        if restarts {
+            bench.restart(&[]);
+        }
+        assert!(bench.show("more").state.serves() && lies_on(&bench, "more") == 3);
+        let said = bench.show("data").reasons.join("; ");
+        assert!(said.contains("softroc drive online d"), "{said}");
+        // Any other drive stays as it is.
+        bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "a".into() });
+        bench.ask(Command::DriveOnline { drive: "d".into() }).expect("as it is said");
+        bench.wait(2);
+        assert!(bench.show("data").state.serves(), "{:?}", bench.show("data").reasons);
+        arrive(&mut bench, scene);
+        for name in scene.names() {
+            assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 4), "{name}");
         }
         expect_content(&mut bench, scene, SIZE);
     }

@@ -153,6 +153,45 @@ fn volumes_beside_each_other_grow_into_what_is_free_behind_them() {
     bench.refused(ErrorKind::WrongState, Command::VolumeReshape(add));
 }
 
+/// Mirrors are served in longer stripes than their label has, and what follows a volume in its last region was filled as many times too far: over the volume that
+/// lies there, while the room that was meant held on each drive what had lain there.
+#[test]
+fn mirrors_that_become_longer_fill_their_own_room_and_nothing_of_the_next_volume() {
+    let (size, more, drives) = (MIB, 24 * MIB, ["a", "b"]);
+    for longer in [MIB / 2, MIB / 2 + STRIP, 3 * STRIP] {
+        let mut bench = Bench::in_order(9, 2, 0);
+        bench.add_drives(&drives, TAIL + 64 * MIB);
+        let noise = vec![0xA5; (2 * MIB) as usize];
+        bench.sim.drive("b").expect("it is there").poke(units::ByteOffset(0), &noise);
+        bench.boot(&drives);
+        bench
+            .create_with("data", "raid1", &drives, |create| create.size_bytes = Some(size))
+            .expect("it is made");
+        for (name, size) in [("gap", 8 * MIB), ("more", more)] {
+            bench.create_with(name, "raid1", &[], beside("data", size)).expect("there is room");
+        }
+        (0..size / STRIP).for_each(|strip| bench.write("data", strip * STRIP, byte(strip), STRIP));
+        bench.write("more", 0, 9, more);
+        for name in ["data", "more", "gap"] {
+            bench.settle(name);
+        }
+        let delete = Command::VolumeDelete { volume: "gap".into(), disconnect_hosts: false };
+        bench.ask(delete).expect("deleted");
+        reshape(&mut bench, ReshapeVolume { size_bytes: Some(size + longer), ..order() });
+        arrive(&mut bench);
+        bench.settle("data");
+        for out in drives {
+            bench.ask(Command::DriveOffline { drive: out.into() }).expect("it can be spared");
+            expect_content(&mut bench, size);
+            bench.expect("data", size, 0, longer);
+            bench.expect("more", 0, 9, more);
+            bench.ask(Command::DriveOnline { drive: out.into() }).expect("it comes back");
+            bench.settle("data");
+            bench.wait(5);
+        }
+    }
+}
+
 /// Drives are replaced by larger ones, one after the other. What nobody ever wrote is on none of them: it is zeroes, also in the end.
 #[test]
 fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {

@@ -244,9 +244,9 @@ pub enum ReshapeOrder {
     /// Nothing has moved, and nothing is to be: the volume is served by the old layout alone from now on, which it is already if it never was
     /// by both. Hosts notice nothing.
     TakeBack,
-    /// All is moved, and these stripes of the new layout are about to be filled: they are in use from now on.
+    /// All is moved, and these stripes of the new layout, as it is recorded, are about to be filled: they are in use from now on.
     Widen(Range<u64>),
-    /// Fill stripes that nothing was moved to with zeroes, so that their redundancy agrees, and flush the drives. For one shard.
+    /// Fill stripes of it that nothing was moved to with zeroes, so that their redundancy agrees, and flush the drives. For one shard.
     Fill(Range<u64>),
 }
 

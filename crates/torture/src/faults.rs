@@ -414,7 +414,11 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
             }
         }
         Fault::FileDeleted => drive.delete_file(),
-        Fault::FileTruncated(part) => drive.truncate_file(ByteCount(drive.size().0 / 64 * part)),
+        Fault::FileTruncated(part) => {
+            // What is left of one that became larger ends before its label, wherever that is.
+            let by = scene.setup.larger.as_ref().map_or(0, |larger| larger.by.0);
+            drive.truncate_file(ByteCount((drive.size().0 - by) / 64 * part));
+        }
         Fault::WriteErrors(count) => drive.fail_next(count, Some("write"), IoErrorKind::Medium),
         Fault::FlushErrors(count) => drive.fail_next(count, Some("flush"), IoErrorKind::Medium),
         Fault::MediumErrors => {

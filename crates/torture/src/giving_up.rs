@@ -12,7 +12,7 @@ use crate::host::{Host, out_of};
 use crate::life::{self, Plan};
 use crate::options::Lie;
 use crate::run::{Run, envs};
-use crate::scene::Scene;
+use crate::scene::{Presence, Scene};
 use crate::setup::Place;
 use crate::tally::Deed;
 use controller::{Command, CreateVolume, Reply, VolumeInfo};
@@ -144,6 +144,7 @@ impl Beside {
         if let Some(host) = &self.on_same {
             let volume = host.scene.setup.name().to_owned();
             host.must(Command::VolumeDelete { volume, disconnect_hosts: false }).await?;
+            host.scene.presence.set(Presence::Gone);
             host.scene.count(|tally| tally.deleted += 1);
             host.scene.tell_of("operator", || "the volume is deleted".to_owned());
         }
@@ -219,13 +220,17 @@ fn next_of(host: &Host, drives: Vec<String>) -> CreateVolume {
     }
 }
 
-/// Drives that another volume has taken in the place of one that it lacks: they are not free any more.
+/// Drives that a neighbour has taken in the place of one that it lacks: they are not free any more. No other name is believed, nor that of a neighbour
+/// that is not there.
 async fn taken(host: &Host, drives: &[String]) -> Vec<String> {
     let mut taken = Vec::new();
-    let is_other = |name: &String| name != host.scene.setup.name() && name != RENAMED;
+    let is_there = |name: &String| {
+        let mut there = host.scene.beside.iter().filter(|other| other.is_there());
+        there.any(|other| other.setup.name() == name)
+    };
     for drive in drives {
         let shown = host.ask(Command::DriveShow { drive: drive.clone() }).await;
-        if matches!(shown, Ok(Reply::Drive { drive, .. }) if drive.volumes.iter().any(is_other)) {
+        if matches!(shown, Ok(Reply::Drive { drive, .. }) if drive.volumes.iter().any(is_there)) {
             taken.push(drive.clone());
         }
     }

@@ -2,10 +2,13 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log_devices;
+use crate::migrations;
 use crate::scene::{Presence, Scene};
 use crate::setup::{FIRST, Place};
 use crate::tally::Deed;
-use controller::{Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo};
+use controller::{
+    Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, VolumeState,
+};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
 use std::rc::Rc;
@@ -294,15 +297,24 @@ impl Host {
         let mut faults = scene.array.faults.borrow_mut();
         let innocent = out.minus(&faults.ever());
         if !innocent.is_empty() {
+            let why = innocent.iter().map(|slot| {
+                let drive = &volume.drives[slot.as_usize()];
+                format!(
+                    "{} is {:?}: {}",
+                    drive.name,
+                    drive.state,
+                    drive.reason.as_deref().unwrap_or_default()
+                )
+            });
             return Error::wrong_state(format!(
-                "drives {innocent:?} are not used although nothing happened to them"
+                "drives {innocent:?} are not used although nothing happened to them: {}",
+                why.collect::<Vec<_>>().join("; ")
             ));
         }
-        // A drive that is being rebuilt is missed only where it is not current yet, which nobody here knows.
-        let missed = volume
-            .drives
-            .iter()
-            .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
+        // A drive that is being rebuilt is missed only where it is not current yet, which nobody here knows. Drives that others of its array lie on
+        // alone are shown as well.
+        let mut own = volume.drives.iter().take(scene.drive_count().as_usize());
+        let missed = own.any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let has_journal = scene.on_log.tells_all();
         let dirty_and_degraded =
             scene.parity_may_lie() && !scene.may_move() && missed && volume.resync.is_some() && !has_journal;
@@ -345,7 +357,7 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
     let volume = shown.map_err(|other| {
         Error::new(ErrorKind::WrongState, format!("the volume cannot be shown: {other:?}"))
     })?;
-    scene.note_way(&volume, orders)?;
+    migrations::look(scene, env, control, (&volume, orders)).await?;
     // A spare may have taken a slot and been taken out of it before anybody looked.
     let is_of_slot = |drive: &controller::DriveInfo| {
         let states = [DriveState::Online, DriveState::Rebuilding, DriveState::Offline, DriveState::Stale];
@@ -355,6 +367,7 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
         scene.note_drive(DriveIndex(slot as u16), drive);
     }
     note_cover(scene, &volume, changes)?;
+    note_spare(scene, &volume);
     scene.on_log.answering.note(&volume, answered);
     Ok(volume)
 }
@@ -371,6 +384,21 @@ async fn only_one_served(scene: &Scene, env: &Env, control: &ControllerHandle) -
     let named = volumes.into_iter().filter(|volume| volume.name == scene.setup.name());
     let mut served = named.filter(|volume| volume.state.serves());
     served.next().filter(|_| served.next().is_none())
+}
+
+/// Whether the distributed spare is free again: no drive is out, and every shard reads each drive's strips from that.
+fn note_spare(scene: &Scene, volume: &VolumeInfo) {
+    if !scene.is_spare_used() || volume.state != VolumeState::Optimal || volume.reshape.is_some() {
+        return;
+    }
+    let shards = scene.machine.shards.borrow();
+    let is_free = |shard: &engine::Shard| {
+        let volume = shard.volume_named(scene.setup.name());
+        volume.is_some_and(|volume| volume.recorded_state().relocated().is_none())
+    };
+    if !shards.is_empty() && shards.iter().all(is_free) {
+        scene.spare_is_free();
+    }
 }
 
 /// What the controller says of the journal of a volume that is served: it takes nothing back without need.

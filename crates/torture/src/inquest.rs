@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::life::{self, Outcome, Plan};
 use crate::log_devices::REMEMBERED_LOG;
 use crate::removed::{Sets, When, removals};
-use crate::run::{Run, envs, simulation, trace};
+use crate::run::{REMEMBERED_DRIVES, Run, envs, simulation, trace};
 use crate::scene::Scene;
 use crate::script::Fate;
 use std::rc::Rc;
@@ -178,6 +178,10 @@ impl Run {
             for file in [REMEMBERED_LOG, REMEMBERED_DELETED] {
                 sim.put_stored(file, self.sim.stored(file));
             }
+        }
+        if setup.larger.is_some() {
+            // One that does not know how large drives were would have to be told, each time.
+            sim.put_stored(REMEMBERED_DRIVES, self.sim.stored(REMEMBERED_DRIVES));
         }
         trace(&scene, &mut sim);
         (sim, scene)

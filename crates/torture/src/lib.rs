@@ -16,7 +16,8 @@
 //! | `beside.rs` | the neighbours' part in a life: requests, creation, deletion |
 //! | `log_devices.rs`, `log_devices/` | what is known of log devices; what happens to them; volumes that wait for them |
 //! | `operator.rs` | what an operator does, also at random times |
-//! | `migrations.rs` | volumes that go to another layout: who orders it, and which layouts it may have |
+//! | `migrations.rs`, `migrations/way.rs` | volumes that go to another layout: who orders it; which layouts they may have, and what may be said of that |
+//! | `larger.rs` | drives that become larger while they are used, and volumes on them |
 //! | `requests.rs`, `workload.rs` | the requests; how they are sent and judged |
 //! | `giving_up.rs` | in the end: the volume is deleted while drives hang, and another one made of them |
 //! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
@@ -45,6 +46,7 @@ mod faults;
 mod giving_up;
 mod host;
 mod inquest;
+mod larger;
 mod life;
 mod log_devices;
 mod machine;
@@ -69,7 +71,7 @@ pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
-    Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Without, parse_requests,
+    Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Without, parse_requests,
 };
 pub use run::{Report, run};
 pub use scene::Scene;

@@ -5,6 +5,7 @@ use crate::beside::{self, Beside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explained;
 use crate::host::{Found, Host, note_lost, out_of, show, start};
+use crate::larger;
 use crate::log_devices;
 use crate::migrations;
 use crate::operator;
@@ -113,17 +114,18 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
     }
     if plan.ops > 0 {
         let beside = (operator::plan(host, plan), log_devices::operate(host, plan));
-        let migrations = migrations::operate(host, plan);
+        let (migrations, larger) = (migrations::operate(host, plan), larger::operate(host, plan));
         workload::run(scene.clone(), volumes.clone(), plan).await?;
         beside.0.stop().await;
         beside.1.stop().await;
         migrations.stop().await;
+        larger.stop().await;
     }
     scene.untrue.take().map_or(Ok(()), Err)?;
     if plan.is_last {
         operator::resume_tasks(host).await?;
         migrations::arrive(host, true).await?;
-        if scene.setup.migrations().is_some() {
+        if scene.setup.may_move() {
             host.wait_for_resync(true).await?;
         }
         host.wait_for_rebuilds().await?;
@@ -131,7 +133,8 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
     }
     // Without a drive there may be nothing to compare.
     let may_compare = scene.synced.get() && scene.array.out.get().is_empty();
-    if plan.check && scene.is_redundant() && !scene.may_move() && may_compare {
+    // While any volume of the array moves, none of them is checked.
+    if plan.check && scene.is_redundant() && !scene.array.may_move() && may_compare {
         host.check_finds_nothing().await?;
     }
     Ok(())
@@ -164,6 +167,7 @@ pub(crate) async fn open(host: &Host, plan: &Plan, must: bool) -> Result<bool> {
         Found::Nothing | Found::NeedsDrives => return Ok(false),
     }
     log_devices::look(host).await?;
+    larger::look(host).await?;
     if !have_served(host, plan).await? {
         return Ok(false);
     }
@@ -191,7 +195,9 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
                 return Ok(false);
             }
         } else if host.needs_drives(&volume)? {
-            return Ok(false);
+            if !migrations::bring_back_lost(host, &volume).await {
+                return Ok(false);
+            }
         } else {
             host.force().await?;
         }

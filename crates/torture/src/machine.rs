@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use units::{DriveCount, DriveIndex, DriveSet};
+use units::{ByteCount, DriveCount, DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, StrayWrite};
 
 /// The machine. It belongs to nobody that can be killed.
@@ -26,6 +26,8 @@ pub struct Machine {
     pub strays: RefCell<Vec<(String, StrayWrite)>>,
     /// Drives whose file was truncated, and that an array took as the smaller ones that they are now.
     pub taken_smaller: RefCell<BTreeSet<String>>,
+    /// Drives of which somebody was told that all of them is used since they became larger, and how large they were by then.
+    pub rescanned: RefCell<BTreeMap<String, ByteCount>>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
@@ -48,6 +50,7 @@ impl Machine {
             known: RefCell::default(),
             strays: RefCell::default(),
             taken_smaller: RefCell::default(),
+            rescanned: RefCell::default(),
             life: Cell::new(0),
             paths: RefCell::default(),
             log: LogDevices::default(),
@@ -58,7 +61,8 @@ impl Machine {
 
     /// Another one, with copies of drives.
     pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Machine {
-        let machine = Machine { log: self.log.clone(), ..Machine::new(time, self.story.clone()) };
+        let (log, rescanned) = (self.log.clone(), self.rescanned.clone());
+        let machine = Machine { log, rescanned, ..Machine::new(time, self.story.clone()) };
         machine.life.set(self.life.get());
         *machine.known.borrow_mut() = known;
         machine
@@ -169,7 +173,8 @@ impl Array {
         self.volumes.borrow_mut().push(Rc::downgrade(scene));
     }
 
-    fn volumes(&self) -> Vec<Rc<Scene>> {
+    /// The volumes that lie on it, or may.
+    pub fn volumes(&self) -> Vec<Rc<Scene>> {
         self.volumes.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -196,6 +201,11 @@ impl Array {
                 drive.come_back();
             }
         }
+    }
+
+    /// Whether a volume of it may be on its way to another layout, or is to be.
+    pub fn may_move(&self) -> bool {
+        self.volumes().iter().any(|volume| volume.may_be_there() && volume.may_move())
     }
 
     /// Whether every volume that may lie on it survives that these drives are lost.

@@ -9,8 +9,8 @@ use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
 use torture::{
-    Deed, Failed, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Summary, Tally,
-    Times, Without, WriteHole,
+    Deed, Failed, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Summary,
+    Tally, Times, Without, WriteHole,
 };
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
@@ -60,6 +60,9 @@ struct Cli {
     /// Whether the volume goes to other levels, to more drives or to another strip
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     migrations: MigrationsName,
+    /// Whether drives become larger while they are used, and volumes on them
+    #[arg(long, value_name = "WHEN", default_value = "drawn")]
+    larger: LargerName,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -156,6 +159,26 @@ enum MigrationsName {
     AtOnce,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LargerName {
+    /// In no run
+    Never,
+    /// In a third of the runs in which volumes go to other layouts
+    Drawn,
+    /// In every run in which they can
+    Always,
+}
+
+impl From<LargerName> for Larger {
+    fn from(name: LargerName) -> Larger {
+        match name {
+            LargerName::Never => Larger::Never,
+            LargerName::Drawn => Larger::Drawn,
+            LargerName::Always => Larger::Always,
+        }
+    }
+}
+
 impl From<MigrationsName> for Migrations {
     fn from(name: MigrationsName) -> Migrations {
         match name {
@@ -225,8 +248,21 @@ fn options_of(cli: &Cli) -> Options {
         ReadsName::Drawn => Reads::Drawn,
         ReadsName::Always => Reads::Always,
     };
-    let (ops, migrations) = (cli.ops, cli.migrations.into());
-    Options { ops, levels, lie, write_hole, write_back, logged, neighbour, log, reads, migrations, without }
+    let (ops, migrations, larger) = (cli.ops, cli.migrations.into(), cli.larger.into());
+    Options {
+        ops,
+        levels,
+        lie,
+        write_hole,
+        write_back,
+        logged,
+        neighbour,
+        log,
+        reads,
+        migrations,
+        larger,
+        without,
+    }
 }
 
 fn main() -> ExitCode {
@@ -338,8 +374,12 @@ fn tell_coverage(summary: &Summary) {
     row("writes that a log promised", &|tally| tally.logged);
     row("volume set --read-mode", &|tally| tally.read_modes);
     row("migrations begun", &|tally| tally.moves);
+    row("migrations with a neighbour", &|tally| tally.moves_along);
     row("migrations done", &|tally| tally.moved);
     row("migrations done, last byte first", &|tally| tally.moved_down);
+    row("drives made larger", &|tally| tally.larger);
+    row("drive rescan, all of it used", &|tally| tally.rescanned);
+    row("volume expand in place", &|tally| tally.grown);
     row("requests", &|tally| tally.ops);
     row("starts", &|tally| tally.recoveries);
     row("checks", &|tally| tally.checks);
@@ -382,6 +422,11 @@ fn given(cli: &Cli, options: &Options) -> String {
         Migrations::Drawn => {}
         Migrations::Always => text += " --migrations always",
         Migrations::AtOnce => text += " --migrations at-once",
+    }
+    match options.larger {
+        Larger::Never => text += " --larger never",
+        Larger::Drawn => {}
+        Larger::Always => text += " --larger always",
     }
     match options.log {
         Log::Never => text += " --log never",

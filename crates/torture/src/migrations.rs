@@ -6,20 +6,27 @@
 //!
 //! From the order on until the controller says by which layout the volume is, either may be: what depends on the layout is held against both.
 //! Until then nobody relies on a journal.
+//!
+//! Drives that come or go do so for a neighbour on the same drives as well: it moves along, after the one that the order names, and keeps its level, its strip and its
+//! size. What the controller may say of the two at one time: `way.rs`.
+
+mod way;
 
 use crate::error::{Error, Result};
 use crate::faults;
-use crate::host::Host;
+use crate::host::{Host, out_of};
 use crate::life::{Plan, RESYNC_LIMIT};
 use crate::operator::{self, AtWork};
 use crate::scene::Scene;
-use crate::setup::migrations;
+use crate::setup::Place;
+use crate::setup::migrations::WaySetup;
 use controller::{Command, ReshapeVolume, VolumeInfo, WriteMode};
-use layout::Geometry;
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
-use units::{DriveCount, DriveSet};
-use world_sim::{Rng, SimDrive};
+pub use way::Way;
+pub(crate) use way::look;
+use world_sim::Rng;
 
 /// The number of what an operator orders in a life, counted from the life's first incident.
 const OF_MIGRATIONS: u64 = 90;
@@ -27,160 +34,8 @@ const OF_MIGRATIONS: u64 = 90;
 /// How often what is refused for now is ordered again.
 const TRIES: u64 = 5;
 
-/// Where a volume is among the layouts that were drawn for it.
-#[derive(Clone, Debug, Default)]
-pub struct Way {
-    /// How many migrations have come to their end.
-    done: Cell<usize>,
-    /// Whether the next one may have begun.
-    may_move: Cell<bool>,
-    /// Whether it is being ordered.
-    is_ordering: Cell<bool>,
-    /// How often an order was given or answered: what the controller said before is not so any more.
-    changes: Cell<u64>,
-    /// Whether one was given in this life.
-    is_of_this_life: Cell<bool>,
-}
-
-impl Way {
-    /// See the field.
-    pub fn changes(&self) -> u64 {
-        self.changes.get()
-    }
-
-    /// Knows what another one knows.
-    pub fn adopt(&self, other: &Way) {
-        self.done.set(other.done.get());
-        self.may_move.set(other.may_move.get());
-    }
-
-    /// A process is about to start: nobody waits for an answer any more.
-    pub fn begins(&self) {
-        self.order(false);
-        self.is_of_this_life.set(false);
-    }
-
-    fn order(&self, is_ordering: bool) {
-        self.is_of_this_life.set(true);
-        self.is_ordering.set(is_ordering);
-        self.changes.set(self.changes.get() + 1);
-    }
-}
-
-impl Scene {
-    /// Whether the volume may be on its way to another layout.
-    pub fn may_move(&self) -> bool {
-        self.way.may_move.get()
-    }
-
-    /// The layout that the volume has; on the way, the one that it comes from.
-    pub fn layout(&self) -> Geometry {
-        self.setup.layout(self.way.done.get()).unwrap_or(self.setup.geometry)
-    }
-
-    /// All layouts that some of it may lie by.
-    pub fn layouts(&self) -> impl Iterator<Item = Geometry> + use<> {
-        let next = self.setup.layout(self.way.done.get() + 1).filter(|_| self.may_move());
-        std::iter::once(self.layout()).chain(next)
-    }
-
-    /// How many drives it may lie on.
-    pub fn drive_count(&self) -> DriveCount {
-        self.layouts().map(|layout| layout.drives()).max().unwrap_or(self.setup.geometry.drives())
-    }
-
-    /// Whether the volume survives that these drives are lost.
-    pub fn survives(&self, lost: &DriveSet) -> bool {
-        self.layouts().all(|layout| layout.survives_set(lost))
-    }
-
-    /// Whether it survives that any drive is lost.
-    pub fn is_redundant(&self) -> bool {
-        self.layouts().all(|layout| layout.level().is_redundant())
-    }
-
-    /// Whether what is lost is computed from parity, anywhere.
-    pub fn has_parity(&self) -> bool {
-        self.layouts().any(|layout| layout.parity_strips() > 0)
-    }
-
-    /// Whether redundancy tells which drive is wrong where it does not agree.
-    pub fn tells_who_is_wrong(&self) -> bool {
-        self.layouts().all(|layout| layout.parity_strips() > 1 || layout.copies() > 2)
-    }
-
-    /// It is about to be asked for that the volume goes to the next layout: from now on it may be on its way.
-    fn begin_way(&self, names: Vec<String>, drives: Vec<SimDrive>) {
-        self.way.order(true);
-        self.array.grow(names, drives);
-        self.way.may_move.set(true);
-        self.covered.set(false);
-        self.synced.set(false);
-        if self.has_parity() {
-            self.had_journal.set(true);
-            self.on_log.may_have_moved(&self.machine.log);
-        }
-        self.array.note_losses();
-    }
-
-    /// The controller says how the volume is. `changes`: what there was of [`Way::changes`] when it was asked.
-    ///
-    /// # Errors
-    /// When it is by a layout that nobody asked for.
-    pub(crate) fn note_way(&self, volume: &VolumeInfo, changes: u64) -> Result<()> {
-        let way = &self.way;
-        if self.setup.migrations().is_none() || way.is_ordering.get() || way.changes() != changes {
-            return Ok(());
-        }
-        if volume.reshape.is_some() {
-            return match self.may_move() {
-                true => Ok(()),
-                false => {
-                    Error::wrong_state("the volume is on its way to another layout, and nobody asked for it")
-                }
-            };
-        }
-        let is_by = |layout: &Geometry| {
-            let shown = (volume.level.as_str(), volume.drives.len(), volume.strip_bytes);
-            shown == (layout.level().name(), layout.drives().as_usize(), layout.strip().bytes().0)
-        };
-        let next = self.setup.layout(way.done.get() + 1).filter(|_| self.may_move());
-        match next {
-            Some(next) if is_by(&next) => {
-                let is_down = migrations::is_down(&self.layout(), &next);
-                way.done.set(way.done.get() + 1);
-                way.may_move.set(false);
-                self.synced.set(false);
-                // Drives that were removed are nobody's.
-                self.array.shrink(next.drives());
-                self.count(|tally| {
-                    tally.moved += 1;
-                    tally.moved_down += u64::from(is_down);
-                });
-                self.tell(|| {
-                    format!("the volume has come to {} over {} drives", next.level(), next.drives().0)
-                });
-            }
-            // It lost drives while it began, and cannot be recorded any more: what labels say that were written until then goes on at the next start.
-            _ if is_by(&self.layout()) && !volume.state.serves() && way.is_of_this_life.get() => {}
-            _ if is_by(&self.layout()) => {
-                if way.may_move.replace(false) {
-                    self.array.shrink(self.layout().drives());
-                    self.tell(|| "the volume stays as it is".to_owned());
-                }
-            }
-            _ => {
-                let (level, drives) = (&volume.level, volume.drives.len());
-                return Error::wrong_state(format!(
-                    "the volume is {level} over {drives} drives, strip {}, which nobody asked for",
-                    volume.strip_bytes
-                ));
-            }
-        }
-        self.array.note_losses();
-        Ok(())
-    }
-}
+/// How often an operator who waits for volumes to come to their layout looks what keeps them.
+const LOOKS: u64 = 50;
 
 /// Has an operator order in this life that the volume goes to its next layout, if that was drawn.
 pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
@@ -189,13 +44,13 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
     let number = scene.setup.first_incident(scene.machine.life.get()) + OF_MIGRATIONS;
     let mut rng = Rng::new(scene.setup.seed, "migration operator", &format!("number {number}"));
     let is_drawn = rng.chance(3, 4);
-    let is_idle = scene.setup.migrations().is_none() || plan.goes_on || !is_drawn;
+    let is_idle = scene.setup.migrations.is_none() || scene.setup.is_neighbour() || plan.goes_on || !is_drawn;
     if is_idle || scene.setup.without.incidents.contains(&number) {
         beside.is_done.set(true);
         return beside;
     }
     let (host, is_stopping, is_done) = (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
-    let at_once = scene.setup.migrations().is_some_and(|all| all.at_once);
+    let at_once = scene.setup.migrations.as_ref().is_some_and(|all| all.at_once);
     beside.host.env.spawn("migration operator", async move {
         for _ in 0..TRIES {
             let delay = faults::delay(&mut rng) / 4;
@@ -203,7 +58,7 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
             while host.env.now() < until && !is_stopping.get() {
                 host.env.sleep(Duration::from_millis(1).min(delay)).await;
             }
-            let has_come = !host.scene.may_move() || at_once && comes(&host, &is_stopping).await;
+            let has_come = !host.scene.array.may_move() || at_once && comes(&host, &is_stopping).await;
             if is_stopping.get() || !has_come {
                 break;
             }
@@ -218,23 +73,23 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
     beside
 }
 
-/// Waits until the volume has come to its layout. Whether it has: the life may end before.
+/// Waits until the volume has come to its layout, and those that move along. Whether they have: the life may end before.
 async fn comes(host: &Host, is_stopping: &Cell<bool>) -> bool {
-    while host.scene.may_move() && !is_stopping.get() {
+    while host.scene.array.may_move() && !is_stopping.get() {
         if let Err(error) = host.show().await {
             host.scene.untrue.replace(Some(error));
             break;
         }
         host.env.sleep(Duration::from_millis(5)).await;
     }
-    !host.scene.may_move()
+    !host.scene.array.may_move()
 }
 
-/// An operator orders that the volume goes to its next layout.
+/// An operator orders that the volume goes to its next layout; with those that move along.
 async fn order(host: &Host) -> Result<()> {
     let (scene, setup) = (&host.scene, &host.scene.setup);
-    let done = scene.way.done.get();
-    let Some(migrations) = setup.migrations().filter(|all| done < all.ways.len()) else {
+    let done = scene.way.done();
+    let Some(migrations) = setup.migrations.as_ref().filter(|all| done < all.ways.len()) else {
         return Ok(());
     };
     let (way, names) = (&migrations.ways[done], migrations.names_of(done));
@@ -243,32 +98,63 @@ async fn order(host: &Host) -> Result<()> {
     if has_other_place || scene.array.drives.borrow().is_empty() {
         return Ok(()); // One has taken another drive's place; or the controller has just made the first ones, and nobody has looked.
     }
+    let along: Vec<Host> = along_of(scene, way).iter().map(|other| host.of(other)).collect();
     if setup.has_cache() {
-        operator::order_write_mode(host, WriteMode::WriteThrough).await;
+        for of in along.iter().chain([host]) {
+            operator::order_write_mode(of, WriteMode::WriteThrough).await;
+        }
     }
-    let (layout, drives_now) = (&way.geometry, scene.layout().drives().0);
-    let removed = drives_now - way.removed..drives_now;
-    let order = ReshapeVolume {
-        volume: setup.name().to_owned(),
-        level: (layout.level() != scene.layout().level()).then(|| layout.level().name().to_owned()),
-        add: names.iter().map(|name| scene.machine.path_of(name.clone())).collect(),
-        remove: removed.map(|slot| format!("{}:{slot}", setup.name())).collect(),
-        strip_bytes: Some(layout.strip().bytes().0),
-        size_bytes: (!way.is_full).then_some(setup.geometry.capacity().0),
-        destroy_data: true,
-        dry_run: false,
-    };
+    if scene.array.may_move() {
+        return Ok(()); // Something else was ordered meanwhile.
+    }
+    let leads = along.iter().find(|other| way.is_led_by_neighbour && other.scene.is_there());
+    let order = order_for(&leads.unwrap_or(host).scene, scene, (way, &names));
     scene.tell_of("operator", || {
-        format!("the volume is to go to {} over {} drives", layout.level(), layout.drives().0)
+        let (layout, name) = (&way.geometry, &order.volume);
+        let with = if along.is_empty() { "" } else { ", and the other one along" };
+        format!("'{name}' is to go to {} over {} drives{with}", layout.level(), layout.drives().0)
     });
-    scene.begin_way(names, drives);
+    scene.begin_ways(leads.is_some(), names, drives);
     let answer = host.ask(Command::VolumeReshape(order)).await;
-    scene.way.order(false);
+    scene.end_order();
     match answer {
-        Ok(_) => scene.count(|tally| tally.moves += 1),
+        Ok(_) => scene.count(|tally| {
+            tally.moves += 1;
+            tally.moves_along += u64::from(!along.is_empty());
+        }),
         Err(error) => scene.tell_of("operator", || format!("it is not: {error}")),
     }
     host.show().await.map(|_| ())
+}
+
+/// The volumes that move along if the first one goes that way.
+fn along_of(first: &Scene, way: &WaySetup) -> Vec<Rc<Scene>> {
+    let is_along = |other: &&Rc<Scene>| {
+        way.moves_all() && other.setup.place == Place::SameDrives && other.may_be_there()
+    };
+    first.beside.iter().filter(is_along).cloned().collect()
+}
+
+/// What an operator asks for. `leads`: the volume that he names, of which a neighbour stays what it is but for its drives.
+fn order_for(leads: &Scene, first: &Scene, (way, names): (&WaySetup, &[String])) -> ReshapeVolume {
+    let (layout, drives_now) = (&way.geometry, first.layout().drives().0);
+    let removed = drives_now - way.removed..drives_now;
+    let order = ReshapeVolume {
+        volume: leads.setup.name().to_owned(),
+        add: names.iter().map(|name| first.machine.path_of(name.clone())).collect(),
+        remove: removed.map(|slot| format!("{}:{slot}", first.setup.name())).collect(),
+        size_bytes: (!way.is_full).then_some(leads.setup.geometry.capacity().0),
+        destroy_data: true,
+        ..ReshapeVolume::default()
+    };
+    if leads.setup.is_neighbour() {
+        return order;
+    }
+    ReshapeVolume {
+        level: (layout.level() != first.layout().level()).then(|| layout.level().name().to_owned()),
+        strip_bytes: Some(layout.strip().bytes().0),
+        ..order
+    }
 }
 
 /// An operator stops the task that moves a volume. As long as nothing has moved all of it is taken back, and hosts notice nothing.
@@ -288,29 +174,67 @@ pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
     stopped
 }
 
-/// Waits until the volume is not on its way any more. `must`: nothing keeps it from coming to its layout.
+/// Waits until the volume is not on its way any more. `must`: nothing keeps it from coming to its layout, nor those that move along.
 ///
 /// # Errors
 /// When it does not, though it must.
 pub(crate) async fn arrive(host: &Host, must: bool) -> Result<()> {
     let end = host.env.now() + RESYNC_LIMIT;
-    while host.scene.may_move() {
+    let is_awaited = || host.scene.may_move() || must && host.scene.array.may_move();
+    for look in 1.. {
+        if !is_awaited() {
+            break;
+        }
         let shown = host.show().await?;
-        if !host.scene.may_move() || !shown.state.serves() && !must {
+        if !is_awaited() || !shown.state.serves() && !must {
             break;
         }
         if host.env.now() > end {
             let tasks = operator::tasks(host).await;
             let said = tasks.iter().map(|task| format!("{} {:?} {:?}", task.kind, task.state, task.reason));
             let sentence = format!(
-                "the volume does not come to its layout: {:?}: {}",
+                "the volumes do not come to their layout: {:?}: {}",
                 shown.reshape,
                 said.collect::<Vec<_>>().join("; ")
             );
             return if must { Err(Error::new(crate::ErrorKind::Stall, sentence)) } else { Ok(()) };
         }
         operator::resume_tasks(host).await?;
+        if must && look % LOOKS == 0 {
+            give_drives(host).await?;
+        }
         host.env.sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+/// A volume that has begun needs drives that another one of its array does not lie on yet, or any more: the array goes on without them, and an operator brings
+/// those back that are there, as is said. Whether any came.
+pub(crate) async fn bring_back_lost(host: &Host, shown: &VolumeInfo) -> bool {
+    let scene = &host.scene;
+    if !scene.array.may_move() {
+        return false;
+    }
+    let gone = scene.array.faults.borrow().gone();
+    let mut has_come = false;
+    for slot in out_of(shown).minus(&gone).iter() {
+        let answer = host.ask(Command::DriveOnline { drive: host.place(slot) }).await;
+        has_come |= answer.is_ok();
+        scene.tell_of("operator", || match answer {
+            Ok(_) => format!("drive {} is brought back: a volume needs it", slot.0),
+            Err(error) => format!("drive {} is not brought back: {error}", slot.0),
+        });
+    }
+    has_come
+}
+
+/// One that moves along does not begin without drives that it could not do without afterwards; an operator does what its task says.
+async fn give_drives(host: &Host) -> Result<()> {
+    let tasks = operator::tasks(host).await;
+    let wants_drives = |why: &String| why.contains("softroc drive replace");
+    if tasks.iter().filter_map(|task| task.reason.as_ref()).any(wants_drives) {
+        operator::bring_back(host, false).await?;
+        operator::replace_dead(host, false).await?;
     }
     Ok(())
 }

@@ -170,7 +170,7 @@ pub(crate) async fn tasks(host: &Host) -> Vec<TaskInfo> {
 
 /// What an operator may do at any time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Action {
+pub(crate) enum Action {
     Fail,
     TakeOffline,
     BringBack,
@@ -294,7 +294,7 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) {
 }
 
 /// Takes a drive out that serves, where the level survives it.
-async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
+pub(crate) async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
     let scene = &host.scene;
     if !scene.is_redundant() || !faults::may_lose(scene, slot) {
         return Ok(());

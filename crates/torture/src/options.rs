@@ -82,6 +82,19 @@ pub enum Migrations {
     AtOnce,
 }
 
+/// Whether the drives of the first volume become larger while they are used. What a run draws of everything else is the same, whatever is said here, but for how
+/// long drives can be.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Larger {
+    /// None does.
+    Never,
+    /// In a third of the runs in which volumes go to other layouts.
+    #[default]
+    Drawn,
+    /// In every run whose volume can become longer, on drives that the controller does not make.
+    Always,
+}
+
 /// What whoever starts a run may ask for. A run is a function of it and of its seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -105,6 +118,8 @@ pub struct Options {
     pub reads: Reads,
     /// Whether the volume goes to other layouts.
     pub migrations: Migrations,
+    /// Whether drives become larger.
+    pub larger: Larger,
     /// What is left out.
     pub without: Without,
 }
@@ -122,6 +137,7 @@ impl Default for Options {
             log: Log::default(),
             reads: Reads::default(),
             migrations: Migrations::default(),
+            larger: Larger::default(),
             without: Without::default(),
         }
     }

@@ -21,10 +21,11 @@ use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
+use units::ByteCount;
 use world_sim::{Rng, Sim, SimDrive, SimOptions, Stall, StallKind};
 
 /// Where the controller remembers its drives.
-const REMEMBERED_DRIVES: &str = "drives.toml";
+pub(crate) const REMEMBERED_DRIVES: &str = "drives.toml";
 
 /// More virtual time than this in one run is taken for a controller that does not come to an end.
 const TIME_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -90,7 +91,10 @@ impl Run {
         let of_own = setup.beside.iter().filter(|other| other.place == Place::OwnDrives);
         for setup in std::iter::once(&setup).chain(of_own).filter(|setup| !setup.drives_are_made) {
             for (name, drive) in setup.names().iter().zip(&setup.drives) {
-                sim.add_drive(name, drive.clone());
+                let made = sim.add_drive(name, drive.clone());
+                if let Some(larger) = &setup.larger {
+                    made.set_length(ByteCount(drive.size.0 - larger.by.0));
+                }
             }
         }
         let name_of_replacements = setup.names_of_replacements();
@@ -99,7 +103,7 @@ impl Run {
             (name, drive)
         });
         let replacements: Vec<(String, SimDrive)> = replacements.collect();
-        let added = setup.migrations().map(MigrationsSetup::names).unwrap_or_default();
+        let added = setup.migrations.as_ref().map(MigrationsSetup::names).unwrap_or_default();
         let added: Vec<(String, SimDrive)> =
             added.into_iter().map(|name| (name.clone(), sim.add_drive(&name, setup.added_drive()))).collect();
         let of_log = setup.log.as_ref().map(|log| log.names().into_iter().zip(log.drives.clone()));
@@ -119,8 +123,11 @@ impl Run {
         if let Some(log) = &scene.setup.log {
             scene.tell(|| log.describe());
         }
-        if let Some(migrations) = scene.setup.migrations() {
+        if let Some(migrations) = &scene.setup.migrations {
             scene.tell(|| migrations.describe());
+        }
+        if let Some(larger) = &scene.setup.larger {
+            scene.tell(|| larger.describe());
         }
         trace(&scene, &mut sim);
         Run { sim, scene, hash_of_copies: 0, copies: Cell::new(0) }
@@ -232,6 +239,8 @@ impl Run {
             return Vec::new();
         }
         let way = rng.below(4);
+        // How large a drive was is remembered by its name: an operator who gives it another one while it becomes larger has to tell.
+        let way = if self.scene.setup.larger.is_some() { way % 2 } else { way };
         if way >= 2 {
             self.exchange_paths(rng);
         }

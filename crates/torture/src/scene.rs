@@ -136,6 +136,9 @@ pub struct Scene {
     pub has_failed: Cell<bool>,
     /// Drives of which an operator forced, in this life, what redundancy says of them.
     pub forced: Cell<DriveSet>,
+    /// Drives whose strips may be in the distributed spare: they could not be relied on, and the controller did not say since that all of its drives have
+    /// what is theirs.
+    in_spare: Cell<DriveSet>,
     /// Stripes of which a drive changed something without telling anybody, and which drives did.
     pub tainted: RefCell<BTreeMap<u64, DriveSet>>,
 }
@@ -189,6 +192,7 @@ impl Scene {
             torn: RefCell::default(),
             has_lost_blocks: Cell::new(false),
             forced: Cell::new(DriveSet::EMPTY),
+            in_spare: Cell::new(DriveSet::EMPTY),
             tainted: RefCell::default(),
         });
         scene.array.lay(&scene);
@@ -234,6 +238,7 @@ impl Scene {
             torn: self.torn.clone(),
             has_lost_blocks: self.has_lost_blocks.clone(),
             forced: self.forced.clone(),
+            in_spare: self.in_spare.clone(),
             tainted: self.tainted.clone(),
         });
         scene.array.lay(&scene);
@@ -249,6 +254,7 @@ impl Scene {
         self.without_log.borrow_mut().clone_from(&other.without_log.borrow());
         self.presence.set(other.presence.get());
         self.synced.set(other.synced.get());
+        self.in_spare.set(other.in_spare.get());
         self.has_lost_blocks.set(other.has_lost_blocks.get());
         self.beside.iter().zip(&other.beside).for_each(|(own, other)| own.adopt(other));
     }
@@ -276,7 +282,11 @@ impl Scene {
 
     /// It is created anew. What it holds was never written by a host of this one, but perhaps by one of a volume before it.
     pub fn begins_anew(&self) {
-        let is_first = self.presence.get() == Presence::Never && self.array.faults.borrow().ever().is_empty();
+        self.comes_beside();
+        // What drives held that were added to the array is anything.
+        let is_as_drawn =
+            self.array.faults.borrow().ever().is_empty() && self.way.done() == 0 && !self.may_move();
+        let is_first = self.presence.get() == Presence::Never && is_as_drawn;
         if !is_first {
             let remembers = self.oracle.borrow().remembers();
             let oracle = new_oracle(&self.setup, Value::Leftovers, remembers).after(&self.oracle.borrow());
@@ -292,6 +302,7 @@ impl Scene {
         self.has_failed.set(false);
         self.without_parity.take();
         self.torn.take();
+        self.in_spare.set(self.array.unreliable());
         self.presence.set(Presence::Asked);
     }
 
@@ -487,6 +498,7 @@ impl Scene {
 
     /// Drives cannot be relied on: what was to be told by redundancy that does not agree yet is lost.
     pub fn lose(&self, lost: &DriveSet) {
+        self.in_spare.set(self.in_spare.get().union(lost));
         if self.parity_may_lie() && self.may_fail() {
             // What the cache has acknowledged and not written yet is written from now on as what hosts write (`note_write`): without
             // parity, since that neither tells what the drive has that is out, nor is made to agree without it.

@@ -1,10 +1,12 @@
 //! What a seed draws before anything happens: the array, its drives, how much is done; and, in some runs, a second volume.
 
 mod beside;
+mod larger;
 mod log;
 pub(crate) mod migrations;
 mod reads;
 
+pub use larger::LargerSetup;
 pub use log::LogSetup;
 pub use migrations::MigrationsSetup;
 pub use reads::ReadsSetup;
@@ -86,8 +88,10 @@ pub struct Setup {
     pub log: Option<LogSetup>,
     /// What is kept of reads, if anything may be.
     pub reads: Option<ReadsSetup>,
-    /// Where the first volume goes, if it goes anywhere.
+    /// Where the first volume goes, if it goes anywhere; of a neighbour on the same drives, what it is by then.
     pub migrations: Option<MigrationsSetup>,
+    /// How its drives become larger, if they do.
+    pub larger: Option<LargerSetup>,
     /// What is left out.
     pub without: Without,
 }
@@ -179,6 +183,8 @@ impl Setup {
         beside::draw(&mut setup, options);
         setup.log = log::draw(&setup, options);
         setup.migrations = migrations::draw(&setup, options);
+        migrations::draw_along(&mut setup);
+        larger::draw(&mut setup, options);
         setup
     }
 
@@ -238,6 +244,7 @@ impl Setup {
             log: None,
             reads: reads::draw(seed, options),
             migrations: None,
+            larger: None,
             without: options.without.clone(),
         }
     }

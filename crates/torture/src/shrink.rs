@@ -6,7 +6,7 @@
 
 use crate::campaign::{Observed, run_guarded};
 use crate::error::{Error, ErrorKind};
-use crate::options::{Log, Migrations, Neighbour, Options, RequestName};
+use crate::options::{Larger, Log, Migrations, Neighbour, Options, RequestName};
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 
@@ -46,6 +46,7 @@ pub fn shrink(seed: u64, options: &Options, runs: u64) -> Option<Shrunk> {
         search.leave_out_neighbour();
         search.leave_out_log();
         search.leave_out_migrations();
+        search.leave_out_larger();
         search.leave_out_inquests();
         search.leave_out_lives();
         search.leave_out_incidents();
@@ -88,6 +89,11 @@ impl Search {
 
     fn leave_out_migrations(&mut self) {
         let options = Options { migrations: Migrations::Never, ..self.best.clone() };
+        self.try_with(options);
+    }
+
+    fn leave_out_larger(&mut self) {
+        let options = Options { larger: Larger::Never, ..self.best.clone() };
         self.try_with(options);
     }
 

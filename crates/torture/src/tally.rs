@@ -236,10 +236,18 @@ pub struct Tally {
     pub read_modes: u64,
     /// How often an operator began to move the volume to another layout.
     pub moves: u64,
+    /// Of those, how often a neighbour on the same drives was to move along.
+    pub moves_along: u64,
     /// How often it came to another layout.
     pub moved: u64,
     /// Of those, how often its last byte went first.
     pub moved_down: u64,
+    /// How often a drive became larger.
+    pub larger: u64,
+    /// How often all of such a drive was used from then on, and somebody told so.
+    pub rescanned: u64,
+    /// How often a volume came to be longer where it was.
+    pub grown: u64,
     /// Requests to the volume.
     pub ops: u64,
     /// Of those, how many failed, as they might.
@@ -277,8 +285,12 @@ impl Tally {
         self.logged += other.logged;
         self.read_modes += other.read_modes;
         self.moves += other.moves;
+        self.moves_along += other.moves_along;
         self.moved += other.moved;
         self.moved_down += other.moved_down;
+        self.larger += other.larger;
+        self.rescanned += other.rescanned;
+        self.grown += other.grown;
         self.ops += other.ops;
         self.errors += other.errors;
         self.recoveries += other.recoveries;

@@ -2,8 +2,8 @@
 
 use layout::Level;
 use torture::{
-    Deed, ErrorKind, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, Setup, Summary, Times, run_all,
-    shrink,
+    Deed, ErrorKind, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, Setup, Summary, Times,
+    run_all, shrink,
 };
 
 /// The machine has two processors at least; a third thread would only make the others wait.
@@ -58,7 +58,9 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
 /// Seeds that were kept say the same with and without a neighbour, and a failure of one may go away without the other.
 #[test]
 fn what_a_seed_draws_of_the_first_volume_is_the_same_with_a_neighbour() {
-    let drawn = |seed, neighbour| Setup::draw(seed, &Options { neighbour, ..Options::default() });
+    let (migrations, larger) = (Migrations::Never, Larger::Never);
+    let drawn =
+        |seed, neighbour| Setup::draw(seed, &Options { neighbour, migrations, larger, ..Options::default() });
     let mut count = 0;
     for seed in 0..300 {
         let alone = drawn(seed, Neighbour::Never);
@@ -218,7 +220,8 @@ fn what_a_seed_draws_of_volumes_is_the_same_with_a_log() {
 /// Seeds that were kept say the same with and without migrations.
 #[test]
 fn what_a_seed_draws_of_volumes_is_the_same_with_migrations() {
-    let drawn = |seed, migrations| Setup::draw(seed, &Options { migrations, ..Options::default() });
+    let larger = Larger::Never;
+    let drawn = |seed, migrations| Setup::draw(seed, &Options { migrations, larger, ..Options::default() });
     let (mut drawn_ways, mut all_ways) = (0, 0);
     for seed in 0..300 {
         let without = drawn(seed, Migrations::Never);
@@ -228,6 +231,7 @@ fn what_a_seed_draws_of_volumes_is_the_same_with_migrations() {
         assert!(seldom.migrations.is_none() || with.migrations.is_some());
         drawn_ways += usize::from(seldom.migrations.is_some());
         all_ways += usize::from(with.migrations.take().is_some());
+        with.beside.iter_mut().for_each(|other| drop(other.migrations.take()));
         assert_eq!(format!("{with:?}"), format!("{without:?}"));
     }
     assert!(
@@ -236,11 +240,39 @@ fn what_a_seed_draws_of_volumes_is_the_same_with_migrations() {
     );
 }
 
+/// Seeds that were kept say the same with and without drives that become larger, but for how long drives can be.
+#[test]
+fn what_a_seed_draws_of_volumes_is_the_same_with_drives_that_become_larger() {
+    let drawn = |seed, larger| {
+        Setup::draw(seed, &Options { larger, migrations: Migrations::Always, ..Options::default() })
+    };
+    let (mut drawn_larger, mut all_larger) = (0, 0);
+    for seed in 0..300 {
+        let without = drawn(seed, Larger::Never);
+        assert!(without.larger.is_none());
+        drawn_larger += usize::from(drawn(seed, Larger::Drawn).larger.is_some());
+        let mut with = drawn(seed, Larger::Always);
+        let larger = with.larger.take();
+        all_larger += usize::from(larger.is_some());
+        let by = larger.map_or(0, |larger| larger.by.0);
+        let shorter = |setup: &mut Setup| {
+            setup.larger = None;
+            setup.drives.iter_mut().for_each(|drive| drive.size.0 -= by);
+        };
+        shorter(&mut with);
+        with.replacements.iter_mut().for_each(|drive| drive.size.0 -= by);
+        with.beside.iter_mut().filter(|other| other.larger.is_some()).for_each(shorter);
+        assert_eq!(format!("{with:?}"), format!("{without:?}"));
+    }
+    assert!(all_larger > 100 && drawn_larger > 20, "{drawn_larger} of {all_larger}");
+}
+
 /// Volumes go to other layouts beside all else that happens.
 #[test]
 fn a_volume_that_goes_to_another_layout_loses_nothing() {
     let levels = vec![Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6];
-    let options = Options { migrations: Migrations::Always, levels, ..Options::default() };
+    let larger = Larger::Never;
+    let options = Options { migrations: Migrations::Always, larger, levels, ..Options::default() };
     let summary = run_all(0..12, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (moves, moved) = (summary.tally.moves, summary.tally.moved);
@@ -258,11 +290,51 @@ fn a_volume_that_goes_to_another_layout_loses_nothing() {
 /// One move after the other, to more and in the end to less, with the last byte first where the new layout has less in the same part of each drive.
 #[test]
 fn volumes_that_are_moved_again_and_again_come_to_less_in_the_end() {
-    let options = Options { migrations: Migrations::AtOnce, write_back: true, ..Options::default() };
+    let larger = Larger::Never;
+    let options = Options { migrations: Migrations::AtOnce, write_back: true, larger, ..Options::default() };
     let summary = run_all(800_000..800_024, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (moved, down) = (summary.tally.moved, summary.tally.moved_down);
-    assert!(moved >= 10 && down >= 3, "{moved} done, {down} of them with the last byte first");
+    assert!(moved >= 10 && down >= 2, "{moved} done, {down} of them with the last byte first");
+}
+
+/// Levels that move along in most cases.
+const MOVABLE: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
+
+/// Drives come and go for two volumes at once. Among them are seeds that failed once. 900130 and 900206: a volume that had begun lost a drive that the other one did not lie
+/// on yet, and was not given it back (controller/tests/reshape_along_held.rs). Of the harness: 900001 and 900094, where a volume that was not served while it began was
+/// thought to have come.
+#[test]
+fn volumes_of_one_array_move_one_after_the_other() {
+    let options = Options {
+        migrations: Migrations::AtOnce,
+        neighbour: Neighbour::Always,
+        larger: Larger::Never,
+        levels: MOVABLE.to_vec(),
+        ..Options::default()
+    };
+    let summary = run_all(900_002..900_020, &options, Times::Once, THREADS, |_, _| true);
+    assert_fine(&summary);
+    let (along, moved) = (summary.tally.moves_along, summary.neighbours.moved);
+    assert!(along >= 3 && moved >= 3, "{along} orders for two, {moved} came along");
+    for seed in [900_001, 900_094, 900_130, 900_206] {
+        assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
+    }
+}
+
+/// Drives become larger beside all else that happens. Among them are seeds that failed once. 910120 and 910296: mirrors that became longer were filled too far
+/// (controller/tests/reshape_longer.rs). 910147 and 910306: blocks of data that could not be read hid the label of a drive that had become larger
+/// (controller/tests/grown.rs). Of the harness: 920117, where a file that became longer was truncated behind its label.
+#[test]
+fn drives_that_become_larger_while_they_are_used_lose_nothing() {
+    let options = Options { migrations: Migrations::Always, larger: Larger::Always, ..Options::default() };
+    let summary = run_all(910_000..910_016, &options, Times::Once, THREADS, |_, _| true);
+    assert_fine(&summary);
+    let (larger, rescanned) = (summary.tally.larger, summary.tally.rescanned);
+    assert!(larger >= 30 && rescanned >= 30, "{larger} became larger, of {rescanned} all is used");
+    for seed in [910_120, 910_147, 910_296, 910_306, 920_117] {
+        assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
+    }
 }
 
 /// A drive that had been replaced passed for its volume again (125065); what a move that had not begun left in a map ended the controller, or was
@@ -270,7 +342,7 @@ fn volumes_that_are_moved_again_and_again_come_to_less_in_the_end() {
 /// one (125241).
 #[test]
 fn volumes_with_a_cache_that_lost_something_once_do_not_any_more() {
-    let options = Options { write_back: true, ..Options::default() };
+    let options = Options { write_back: true, larger: Larger::Never, ..Options::default() };
     // A flush that began when the journal lay on a log device retired records of the next journal.
     let moving = Options { migrations: Migrations::Always, ..options.clone() };
     assert_fine(&run_all(300_020..300_021, &moving, Times::Once, 1, |_, _| true));

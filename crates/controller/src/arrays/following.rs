@@ -96,13 +96,16 @@ impl Array {
         self.moves_now().is_none() && self.followers().iter().any(is_held_up)
     }
 
-    /// Whether the drive of a slot that is out may come back though volumes follow still: nothing has begun, and one waits for it.
+    /// Whether the drive of a slot that is out may come back though volumes follow still: one waits for it, and none moves, nor has begun, but for one that
+    /// cannot go on without it.
     pub(crate) fn may_come_back(&self, slot: usize) -> bool {
-        let has_begun = self.volumes().iter().any(|volume| volume.label().reshape.is_some());
         let lacks_it =
             |volume: &Rc<Volume>| !volume.is_served() && volume.lost().contains(DriveIndex(slot as u16));
-        let is_waited_for = || self.waits_for_drives() || self.followers().iter().any(lacks_it);
-        !has_begun && !self.in_use().contains(&slot) && is_waited_for()
+        let (begun, others): (Vec<_>, Vec<_>) =
+            self.volumes().into_iter().partition(|volume| volume.label().reshape.is_some());
+        let follows = |volume: &Rc<Volume>| volume.follows() && lacks_it(volume);
+        let is_waited_for = || !begun.is_empty() || self.waits_for_drives() || others.iter().any(follows);
+        begun.iter().all(lacks_it) && !self.in_use().contains(&slot) && is_waited_for()
     }
 
     /// Of a volume: slots that are out, of those that it lies on or is on its way to. Of others it misses nothing.

@@ -189,11 +189,36 @@ impl Access {
         }
     }
 
+    /// The same where the drive may end somewhere else: blocks that cannot be read where other systems have their labels say nothing of ours.
+    ///
+    /// # Errors
+    /// When it cannot be read at its end.
+    pub(super) async fn read_label_at_end(&self) -> Result<LabelSeen, IoError> {
+        match self.read_label().await {
+            Err(_) if self.is_blank_at_its_end().await => Ok(LabelSeen::Blank),
+            read => read,
+        }
+    }
+
+    /// Whether there is nothing of SoftROC's at its end for certain, though blocks elsewhere cannot be read where other systems have their labels.
+    async fn is_blank_at_its_end(&self) -> bool {
+        let Some(tail) = Tail::of(self.info().size) else { return false };
+        let (found, failed) = self.decode_all(ondisk::find).await;
+        let is_at_end = |(range, _): &(ByteRange, IoError)| range.end().0 > tail.start().0;
+        matches!(found, Found::Blank) && !failed.iter().any(is_at_end)
+    }
+
     /// Reads what a decoder asks for until it asks for nothing more. What it found, and the first error at reading.
     pub(crate) async fn decode<T>(&self, decode: impl Fn(&Glimpse) -> T) -> (T, Option<IoError>) {
+        let (found, failed) = self.decode_all(decode).await;
+        (found, failed.first().map(|(_, error)| *error))
+    }
+
+    /// The same, with all that cannot be read.
+    async fn decode_all<T>(&self, decode: impl Fn(&Glimpse) -> T) -> (T, Vec<(ByteRange, IoError)>) {
         let serial = self.info().hardware.serial.clone();
         let mut glimpse = Glimpse::new(self.info().size).with_serial(serial);
-        let mut failed = None;
+        let mut failed = Vec::new();
         loop {
             let found = decode(&glimpse);
             let wanted = glimpse.wanted();
@@ -202,7 +227,7 @@ impl Access {
             }
             for range in self.in_sectors(wanted) {
                 let bytes = self.read(range).await;
-                failed = failed.or(bytes.as_ref().err().copied());
+                failed.extend(bytes.as_ref().err().map(|error| (range, *error)));
                 glimpse.put(range, bytes.ok());
             }
         }

@@ -310,8 +310,12 @@ impl Drive {
             access = again;
             read = access.read_label().await;
         }
-        if let Ok(at_end) = &read
-            && let Some(earlier) = self.look_at_earlier_end(env, &access, at_end).await.transpose()
+        let at_end = match &read {
+            Err(_) if self.is_larger_than_it_was(&access) => access.read_label_at_end().await.ok(),
+            read => read.as_ref().ok().cloned(),
+        };
+        if let Some(at_end) = at_end
+            && let Some(earlier) = self.look_at_earlier_end(env, &access, &at_end).await.transpose()
         {
             read = earlier.map(|(earlier, label)| {
                 if let Some(earlier) = earlier {

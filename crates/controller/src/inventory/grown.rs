@@ -56,6 +56,11 @@ impl Drive {
         self.was.get()
     }
 
+    /// Whether it is larger than it was when it was used last.
+    pub(super) fn is_larger_than_it_was(&self, whole: &Access) -> bool {
+        self.was.get().is_some_and(|was| was < whole.info().size)
+    }
+
     /// What is found at the end that it had, if that counts more than what is found at its end: the drive as large as it was, and its label. Without a drive: what is to be
     /// said of one that has two labels.
     ///
@@ -72,7 +77,7 @@ impl Drive {
             tracing::error!("drive {} cannot be used as large as it was: {error}", self.name);
             IoError::new(IoErrorKind::Gone)
         })?;
-        let found = earlier.read_label().await?;
+        let found = earlier.read_label_at_end().await?;
         let counts = match (&found, at_end) {
             (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => match self.is_told.get() {
                 // A move that was cut off, or that failed: then the drive went on with the earlier one.

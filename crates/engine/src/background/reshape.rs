@@ -57,7 +57,9 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
         ReshapeOrder::Copy(window, way) => copy(volume, &moving, &window, way).await,
         ReshapeOrder::Keep(window) => keep(volume, &moving, &window).await,
         ReshapeOrder::Widen(stripes) => {
-            moving.to.set_live(0..stripes.end);
+            let stripe = moving.to.geometry().stripe_bytes().0;
+            let end = range_of(&moving.to, &stripes).end().0.div_ceil(stripe);
+            moving.to.set_live(0..end);
             Ok(())
         }
         ReshapeOrder::Fill(stripes) => fill(volume, &moving, stripes).await,
@@ -144,15 +146,22 @@ async fn fill(volume: &Volume, moving: &Moving, stripes: Range<u64>) -> Result<(
     let to = &moving.to;
     let _to = to.enter()?;
     let stripe = moving.reshape.to().stripe_bytes().0;
-    let at_a_time = stripes_at_a_time(volume, stripe);
-    let mut next = stripes.start;
-    while next < stripes.end {
-        let end = (next + at_a_time).min(stripes.end);
-        let range = ByteRange::from_to(ByteOffset(next * stripe), ByteOffset(end * stripe));
+    let at_a_time = stripes_at_a_time(volume, stripe) * stripe;
+    let all = range_of(to, &stripes);
+    let mut next = all.start.0;
+    while next < all.end().0 {
+        let end = (next / stripe * stripe + at_a_time).min(all.end().0);
+        let range = ByteRange::from_to(ByteOffset(next), ByteOffset(end));
         to.lay_entered(range, Slice::zero(range.len)).await?;
         next = end;
     }
     moving.to.make_durable().await
+}
+
+/// Where stripes are that an order is about. They are counted as the layout has them that is recorded; mirrors are served in longer ones ([`served`](crate::served)).
+fn range_of(to: &Volume, stripes: &Range<u64>) -> ByteRange {
+    let stripe = to.spec().geometry.stripe_bytes().0;
+    ByteRange::from_to(ByteOffset(stripes.start * stripe), ByteOffset(stripes.end * stripe))
 }
 
 /// How many stripes of that length are read and written at a time. Two volumes that move beside each other leave hosts half of the memory.

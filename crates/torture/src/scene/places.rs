@@ -13,7 +13,18 @@ impl Scene {
         (stripe, index, at)
     }
 
-    /// Whether a strip may be on one of these drives. What a drive had that was ever out may be in the distributed spare, also when the drive is back.
+    /// All drives of a volume have what is theirs, as the controller says, and its distributed spare has nothing: it is room for what is lost next.
+    pub(crate) fn spare_is_free(&self) {
+        self.in_spare.set(self.array.unreliable());
+    }
+
+    /// Whether the distributed spare may have something.
+    pub(crate) fn is_spare_used(&self) -> bool {
+        !self.in_spare.get().is_empty()
+    }
+
+    /// Whether a strip may be on one of these drives. What a drive had that was out may be in the distributed spare, also when the drive is back, until that is
+    /// said to be free.
     fn is_strip_on(
         &self,
         layout: &Geometry,
@@ -21,7 +32,7 @@ impl Scene {
         drives: &DriveSet,
     ) -> bool {
         let home = layout.data_cell(stripe, index, CopyIndex(0)).drive;
-        let may_have_moved = self.array.faults.borrow().ever().contains(home);
+        let may_have_moved = self.in_spare.get().contains(home);
         let spare = layout.stripe_map(stripe).spare_cell().filter(|_| may_have_moved);
         drives.contains(home) || spare.is_some_and(|spare| drives.contains(spare.drive))
     }

@@ -73,6 +73,8 @@ pub struct StrayWrite {
 pub struct DriveImage {
     content: Content,
     size: ByteCount,
+    /// How long it is for whoever opens it.
+    length: ByteCount,
     /// So much is left of a file that was truncated.
     cut: Option<ByteCount>,
 }
@@ -107,6 +109,11 @@ impl SimDrive {
     /// Its capacity.
     pub fn size(&self) -> ByteCount {
         self.cell.options.size
+    }
+
+    /// How long it is for whoever opens it from now on, as [`set_length`](Self::set_length) left it.
+    pub fn length(&self) -> ByteCount {
+        self.cell.state.borrow().length
     }
 
     /// What it has done so far.
@@ -186,14 +193,14 @@ impl SimDrive {
     /// What it holds now, to be kept or put into another simulation.
     pub fn snapshot(&self) -> DriveImage {
         let state = self.state();
-        DriveImage { content: state.content.clone(), size: self.size(), cut: state.cut }
+        DriveImage { content: state.content.clone(), size: self.size(), length: state.length, cut: state.cut }
     }
 
     /// Makes it hold what `image` holds, which must be of a drive of the same nature.
     pub fn restore(&self, image: &DriveImage) {
         assert_eq!(image.size, self.size(), "an image fits a drive of its own size");
         let mut state = self.cell.state.borrow_mut();
-        (state.content, state.cut) = (image.content.clone(), image.cut);
+        (state.content, state.length, state.cut) = (image.content.clone(), image.length, image.cut);
     }
 
     // What is done to it.

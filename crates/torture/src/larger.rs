@@ -1,0 +1,266 @@
+//! Drives that become larger while they are used: their files are made longer, an operator has all of them used, and a volume becomes longer where it is.
+//!
+//! # What must hold
+//! A drive that became larger is as it was, whoever looks at it, until somebody asks for more. What lies at its end moves then, at a start or while the array does
+//! without the drive: a kill, a power cut or a write that fails on the way leaves it as large as it was, or as large as it is, with all that it held. When somebody was
+//! told that all of it is used, it never is smaller again. Hosts notice nothing of any of that; nor of a volume that becomes longer, but for the room.
+//!
+//! How large a drive was is remembered beside the drives, by its name: none gets another name in such a run, and copies are looked at by somebody who knows that.
+
+use crate::error::{Error, Result};
+use crate::faults;
+use crate::host::Host;
+use crate::life::Plan;
+use crate::operator::{self, AtWork};
+use crate::scene::Scene;
+use crate::setup::LargerSetup;
+use controller::{Command, Reply, ReshapeVolume};
+use env::IoErrorKind;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, DriveIndex};
+use world_sim::{Rng, SimDrive};
+
+/// The number of the first thing that is done to drives or volumes in a life, counted from the life's first incident.
+const OF_LARGER: u64 = 91;
+
+/// How many things are done in a life at most.
+const MOST: u64 = 5;
+
+/// One in so many volumes that become longer takes all there is: all of it is resynced.
+const ALL_OF_IT: u64 = 8;
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Act {
+    /// The files of all drives become longer.
+    AllBecomeLarger,
+    /// That of one does.
+    OneBecomesLarger,
+    /// An operator has all of all drives used from the next start on.
+    RescansAll,
+    /// He has all of one drive used that the array does without meanwhile.
+    RescansOne,
+    /// He has a volume become longer.
+    Expands,
+}
+
+impl Act {
+    /// In half of the cases what is next, as an operator would do it.
+    fn draw(scene: &Scene, rng: &mut Rng) -> Act {
+        let (is_next, one) = (rng.chance(1, 2), rng.chance(1, 4));
+        if is_next && scene.array.drives.borrow().iter().any(|drive| drive.length() < drive.size()) {
+            return if one { Act::OneBecomesLarger } else { Act::AllBecomeLarger };
+        }
+        let is_used = |name: &String| scene.machine.rescanned.borrow().contains_key(name);
+        if is_next && !scene.setup.names().iter().all(is_used) {
+            return if one { Act::RescansOne } else { Act::RescansAll };
+        }
+        match rng.below(10) {
+            0..=1 => Act::AllBecomeLarger,
+            2 => Act::OneBecomesLarger,
+            3 => Act::RescansAll,
+            4..=6 => Act::RescansOne,
+            _ => Act::Expands,
+        }
+    }
+}
+
+/// Has drives and volumes become larger in this life, if that was drawn.
+pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
+    let scene = &host.scene;
+    let beside = AtWork::of(host);
+    let life = scene.machine.life.get();
+    let stream = |name: String| Rng::new(host.scene.setup.seed, "larger", &name);
+    let count = stream(life.to_string()).below(MOST + 1);
+    let Some(larger) = scene.setup.larger.clone().filter(|_| !scene.setup.is_neighbour() && !plan.goes_on)
+    else {
+        beside.is_done.set(true);
+        return beside;
+    };
+    let numbers = (0..count).map(|index| scene.setup.first_incident(life) + OF_LARGER + index);
+    let numbers: Vec<u64> =
+        numbers.filter(|number| !scene.setup.without.incidents.contains(number)).collect();
+    let streams: Vec<(u64, Rng)> =
+        numbers.into_iter().map(|number| (number, stream(format!("number {number}")))).collect();
+    let (host, is_stopping, is_done) = (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
+    let is_last = plan.is_last;
+    beside.host.env.spawn("larger", async move {
+        for (number, mut rng) in streams {
+            let delay = faults::delay(&mut rng) / 4;
+            let until = host.env.now() + delay;
+            while host.env.now() < until && !is_stopping.get() {
+                host.env.sleep(Duration::from_millis(1).min(delay)).await;
+            }
+            if is_stopping.get() {
+                break;
+            }
+            host.scene.machine.story.incidents.borrow_mut().insert(number);
+            if let Err(error) = act(&host, &larger, is_last, &mut rng).await {
+                host.scene.untrue.replace(Some(error));
+                break;
+            }
+        }
+        is_done.set(true);
+    });
+    beside
+}
+
+async fn act(host: &Host, larger: &LargerSetup, is_last: bool, rng: &mut Rng) -> Result<()> {
+    let scene = &host.scene;
+    let act = Act::draw(scene, rng);
+    scene.tell_of("operator", || format!("{act:?}"));
+    let drives = scene.layout().drives().0;
+    let slot = DriveIndex(rng.below(u64::from(drives)) as u16);
+    match act {
+        Act::AllBecomeLarger => {
+            scene.array.drives.borrow().iter().for_each(|drive| become_larger(scene, larger, drive))
+        }
+        Act::OneBecomesLarger => {
+            let drives = scene.array.drives.borrow();
+            drives.get(slot.as_usize()).into_iter().for_each(|drive| become_larger(scene, larger, drive));
+        }
+        Act::RescansAll => {
+            for slot in (0..drives).map(DriveIndex) {
+                rescan(host, slot).await?;
+            }
+        }
+        // Nobody waits for a drive that cannot be brought back while a volume moves.
+        Act::RescansOne if is_last => {}
+        Act::RescansOne => rescan_without(host, slot, rng).await?,
+        Act::Expands => expand(host, rng).await?,
+    }
+    Ok(())
+}
+
+/// A drive's file is made longer; at first by too little, where that was drawn.
+fn become_larger(scene: &Scene, larger: &LargerSetup, drive: &SimDrive) {
+    let (now, most) = (drive.length(), drive.size());
+    let a_little = larger.a_little.map(|by| ByteCount(most.0 - larger.by.0) + by);
+    let next = a_little.filter(|a_little| now < *a_little).unwrap_or(most);
+    if scene.is_there() && now < next && drive.is_present() {
+        drive.set_length(next);
+        scene.count(|tally| tally.larger += 1);
+        scene.tell_of(drive.name(), || format!("it becomes larger: {next}, and was {now}"));
+    }
+}
+
+/// An operator has all of a slot's drive used. Whoever is told that it is may rely on that.
+async fn rescan(host: &Host, slot: DriveIndex) -> Result<()> {
+    let scene = &host.scene;
+    let shown = host.show().await?;
+    let Some(name) = shown.drives.get(slot.as_usize()).map(|drive| drive.name.clone()) else { return Ok(()) };
+    match host.ask(Command::DriveRescan { drive: name.clone(), was_bytes: None }).await {
+        Ok(Reply::Drive { drive, notes }) => {
+            scene.tell_of("operator", || format!("{name}: {}", notes.join("; ")));
+            if notes.iter().any(|note| note.contains(" now, and had ")) {
+                note_rescanned(scene, &drive.name, drive.size_bytes);
+            }
+        }
+        Ok(other) => return Error::wrong_state(format!("a rescan is answered with {other:?}")),
+        Err(error) => scene.tell_of("operator", || format!("{name} is not rescanned: {error}")),
+    }
+    Ok(())
+}
+
+/// The array does without a drive while all of it comes to be used; at times a write to it fails meanwhile.
+async fn rescan_without(host: &Host, slot: DriveIndex, rng: &mut Rng) -> Result<()> {
+    let scene = &host.scene;
+    let fails = rng.chance(1, 3).then(|| (faults::delay(rng) / 64, rng.between(1, 2)));
+    if !scene.is_redundant() || !faults::may_lose(scene, slot) || scene.array.may_move() {
+        return Ok(());
+    }
+    operator::take_out(host, operator::Action::TakeOffline, slot).await?;
+    let drive = scene.array.drives.borrow().get(slot.as_usize()).cloned();
+    let is_over = Rc::new(Cell::new(false));
+    if let Some((after, count)) = fails
+        && let Some(drive) = &drive
+    {
+        scene.tell_of(drive.name(), || format!("{count} writes are to fail after {after:?}"));
+        let is_over = is_over.clone();
+        faults::later_to(scene, after, drive, move |drive| {
+            if !is_over.get() {
+                drive.fail_next(count, Some("write"), IoErrorKind::Medium);
+            }
+        });
+    }
+    rescan(host, slot).await?;
+    // What is not there when it is brought back fails nothing else.
+    is_over.set(true);
+    if let Some(drive) = drive.filter(|_| fails.is_some()) {
+        drive.cancel_failures();
+    }
+    operator::bring_back(host, false).await
+}
+
+/// An operator has a volume of the array become longer, as far as there is room.
+async fn expand(host: &Host, rng: &mut Rng) -> Result<()> {
+    let first = &host.scene;
+    let all = first.array.volumes();
+    if !all.iter().all(|volume| volume.is_there()) {
+        return Ok(()); // The neighbour's place is kept for it.
+    }
+    let (nth, more) = (rng.below(2) as usize, rng.between(64 << 10, 1 << 20));
+    let takes_all = rng.chance(1, ALL_OF_IT);
+    let Some(scene) = all.get(nth % all.len().max(1)).filter(|_| !first.array.may_move()) else {
+        return Ok(());
+    };
+    let of = host.of(scene);
+    let has = of.show().await?.capacity_bytes;
+    if scene.setup.has_cache() {
+        operator::order_write_mode(&of, controller::WriteMode::WriteThrough).await;
+    }
+    if first.array.may_move() || !scene.is_there() {
+        return Ok(()); // Something else was ordered meanwhile.
+    }
+    let volume = scene.setup.name().to_owned();
+    let size_bytes = (!takes_all).then_some((has + more).next_multiple_of(4096));
+    first.tell_of("operator", || format!("'{volume}' is to become longer: {size_bytes:?}"));
+    scene.begin_to_grow(has);
+    let order = ReshapeVolume { volume, size_bytes, ..ReshapeVolume::default() };
+    let answer = host.ask(Command::VolumeReshape(order)).await;
+    scene.end_order();
+    if let Err(error) = answer {
+        first.tell_of("operator", || format!("it is not: {error}"));
+    }
+    host.show().await.map(|_| ())
+}
+
+fn note_rescanned(scene: &Scene, shown: &str, size: Option<u64>) {
+    let name = scene.machine.drive_at(shown);
+    let Some(size) = size.map(ByteCount) else { return };
+    if scene.machine.rescanned.borrow_mut().insert(name, size) != Some(size) {
+        scene.count(|tally| tally.rescanned += 1);
+    }
+}
+
+/// After a start: drives of which all was used are no smaller than they were then.
+pub(crate) async fn look(host: &Host) -> Result<()> {
+    let scene = &host.scene;
+    if scene.setup.larger.is_none() || scene.setup.is_neighbour() {
+        return Ok(());
+    }
+    let Reply::Drives { drives, .. } = host.must(Command::DriveList {}).await? else {
+        return Error::wrong_state("drives are not listed");
+    };
+    let known = scene.machine.known.borrow().clone();
+    for drive in &drives {
+        let first_name = scene.machine.drive_at(&drive.name);
+        let Some((_, found)) = known.iter().find(|(name, _)| *name == first_name) else { continue };
+        // One whose file was truncated is a smaller drive.
+        let Some(size) = drive.size_bytes.filter(|_| found.is_present()) else { continue };
+        let was = scene.machine.rescanned.borrow().get(&first_name).copied();
+        if was.is_some_and(|was| was.0 > size) {
+            return Error::wrong_state(format!(
+                "all of drive {first_name} was used, {was:?}, and {size} bytes are now: {:?}",
+                drive.reason
+            ));
+        }
+        let was_smaller = scene.setup.names().contains(&first_name);
+        if was_smaller && drive.grown_to_bytes.is_none() && size == found.size().0 {
+            note_rescanned(scene, &drive.name, Some(size));
+        }
+    }
+    Ok(())
+}
