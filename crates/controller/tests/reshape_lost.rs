@@ -145,6 +145,34 @@ fn a_start_takes_back_what_cannot_go_on_and_its_tasks_say_so() {
     expect_content(&mut bench, scene, SIZE);
 }
 
+/// The start that took a move back was killed before its task had ended: the next one did not know of it any more, and said that the move was complete.
+#[test]
+fn a_move_that_was_taken_back_is_not_complete_for_a_later_start() {
+    let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid5")], ..ADDS };
+    let mut bench = prepared(scene, 1, SIZE);
+    reshape(&mut bench, scene.order());
+    bench.sim.drive("d").expect("it is there").hold();
+    bench.wait(3);
+    assert!(has_begun(&label(&bench, "a").expect("it has one"), "data"));
+    bench.sim.drive("d").expect("it is there").fail_now();
+    bench.wait(1);
+    for _ in 0..2 {
+        end(&mut bench, End::Killed);
+        bench.boot(&[]);
+    }
+    assert_eq!(of(&label(&bench, "a").expect("it has one"), "data").reshape, None, "it is taken back");
+    bench.wait(5);
+    for name in scene.names() {
+        let task = task_of(&mut bench, name);
+        let why = task.reason.unwrap_or_default();
+        assert!(
+            task.state == TaskState::Failed && why.contains("order it again"),
+            "{name}: {:?} {why}",
+            task.state
+        );
+    }
+}
+
 /// A drive that a volume leaves went out by the very change that says that it has come to its layout: what it does not lie on any more was taken for lost
 /// with that drive, and it was refused from then on.
 #[test]

@@ -19,6 +19,7 @@ use crate::arrays::volume::Volume;
 use crate::arrays::way::Way;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::RegionSet;
+use layout::Geometry;
 use ondisk::{FollowsLabel, Label, VolumeLabel};
 use std::rc::Rc;
 use units::{DriveCount, DriveIndex, DriveSet};
@@ -73,6 +74,16 @@ impl Array {
             self.name(),
             first.0
         ))
+    }
+
+    /// The layout that a volume which is on its way, or follows others, is to have in the end; none where there is no way.
+    pub(crate) fn aim_of(&self, volume: &Rc<Volume>) -> Option<Geometry> {
+        if let Some((to, _)) = self.parts_of(volume) {
+            return Some(to.geometry);
+        }
+        let (label, of) = (self.label(), volume.label());
+        let drives = DriveCount(of.follows.as_ref()?.members);
+        Way::along(&label, &of, drives).ok().map(|way| way.geometry)
     }
 
     /// Its label, in which volumes that follow others take as much of each drive as they will: a drive that takes a slot before is to have room for that.
