@@ -173,6 +173,59 @@ fn a_move_that_was_taken_back_is_not_complete_for_a_later_start() {
     }
 }
 
+/// A RAID 5 was to be a RAID 0 on the same drives, and lost one of them before anything had moved. It can do without that drive, and was refused for good: what its
+/// new layout had lost was said of the volume itself.
+#[test]
+fn a_volume_is_served_that_lost_an_old_drive_which_its_new_layout_alone_needs() {
+    let scene = Scene {
+        drives: 4,
+        volumes: &[("data", "raid5"), ("more", "raid5")],
+        to: Some("raid0"),
+        add: &[],
+        ..ADDS
+    };
+    let mut lost = 0;
+    for later in (0..240).step_by(13) {
+        let mut bench = prepared(scene, 1, SIZE);
+        drop(bench.begin_ask(Command::VolumeReshape(scene.order())));
+        until(&mut bench, |label| has_begun(label, "data"));
+        for _ in 0..later {
+            bench.sim.step();
+        }
+        bench.sim.drive("b").expect("it is there").fail_now();
+        bench.wait(5);
+        end(&mut bench, End::Killed);
+        let says = of(&label(&bench, "a").expect("it has one"), "data");
+        let is_lost =
+            says.lost == [1] && says.reshape.is_some_and(|at| (at.moved_bytes, at.saved_bytes) == (0, 0));
+        lost += u64::from(is_lost);
+        if !is_lost {
+            continue;
+        }
+        bench.boot(&[]);
+        bench.wait(2);
+        for name in scene.names() {
+            if !bench.show(name).state.serves() {
+                bench.start_accepting(name);
+            }
+        }
+        assert_eq!((bench.show("data").reshape, bench.show("data").level.as_str()), (None, "raid5"));
+        expect_content(&mut bench, scene, SIZE);
+        // The drive works again: it is given all that it may have missed, and holds what hosts wrote.
+        bench.write("data", 0, 77, STRIP);
+        bench.sim.drive("b").expect("it is there").come_back();
+        bench.restart(&[]);
+        bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it works again");
+        scene.names().for_each(|name| bench.settle(name));
+        bench.wait(10);
+        bench.ask(Command::DriveOffline { drive: "c".into() }).expect("one can be spared");
+        bench.expect("data", 0, 77, STRIP);
+        bench.write("data", 0, holds(0, 0), STRIP);
+        expect_content(&mut bench, scene, SIZE);
+    }
+    assert!(lost > 2, "{lost} times the volume had lost the drive");
+}
+
 /// A drive that a volume leaves went out by the very change that says that it has come to its layout: what it does not lie on any more was taken for lost
 /// with that drive, and it was refused from then on.
 #[test]
