@@ -7,7 +7,7 @@ use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{
     ADDS, REMOVES, Scene, arrive, between, expect_content, holds, lies_on, prepared, task_of,
 };
-use controller::{AddSpare, Command, ReshapeVolume, TaskState};
+use controller::{AddSpare, Command, ErrorKind, ReshapeVolume, TaskState, VolumeState};
 use ondisk::{Label, MemberState, VolumeLabel};
 
 const SIZE: u64 = 12 * STRIP;
@@ -304,4 +304,81 @@ fn a_start_asks_for_no_drive_for_what_was_given_up() {
     for strip in 0..16 {
         bench.expect("data", strip * STRIP, holds(0, strip), STRIP);
     }
+}
+
+fn replace(slot: usize, with: &str) -> Command {
+    Command::DriveReplace { drive: format!("data:{slot}"), with: with.into(), destroy_data: true }
+}
+
+/// It is moved until some of it lies by its new layout, and so many events further.
+fn moved(scene: Scene, size: u64, later: u64) -> Bench {
+    let mut bench = prepared(scene, 2, size);
+    reshape(&mut bench, scene.order());
+    until(&mut bench, |label| of(label, "data").reshape.is_some_and(|at| at.moved_bytes > 0));
+    for _ in 0..later {
+        bench.sim.step();
+    }
+    bench
+}
+
+/// Two new drives went out by one change, after something had moved, and one of them was dead. The volume could do without it, and nothing helped: it was refused
+/// as long as it had lost a drive, no other drive could take that one's place, as the volume was on its way, and those behind it waited for ever.
+#[test]
+fn a_new_drive_that_is_dead_is_replaced_when_the_volume_can_do_without_it() {
+    let scene = Scene { volumes: &[("data", "raid5"), ("more", "raid5")], add: &["d", "e"], ..ADDS };
+    let (size, mut lost) = (48 * STRIP, 0);
+    for later in (0..200).step_by(23) {
+        let mut bench = moved(scene, size, later);
+        bench.sim.drive("d").expect("it is there").vanish();
+        bench.sim.drive("e").expect("it is there").fail_now();
+        bench.wait(20);
+        let says = of(&label(&bench, "a").expect("it has one"), "data");
+        if says.lost != [3, 4] || says.reshape.is_none() {
+            continue;
+        }
+        lost += 1;
+        assert!(!bench.show("data").state.serves() && bench.show("more").state.serves());
+        bench.refused(ErrorKind::WrongState, replace(4, "f"));
+        bench.sim.drive("d").expect("it is there").come_back();
+        bench.ask(Command::DriveOnline { drive: "d".into() }).expect("it works again");
+        bench.wait(2);
+        assert!(!bench.show("data").state.serves(), "it has lost drive e still");
+        bench.refused(ErrorKind::WrongState, replace(3, "f"));
+        bench.ask(replace(4, "f")).expect("all of it is on the others");
+        bench.wait(2);
+        if !bench.show("data").state.serves() {
+            // The window that was being written is saved, and is written again.
+            bench.start_accepting("data");
+        }
+        expect_content(&mut bench, scene, size);
+        if later % 2 == 0 {
+            bench.restart(&[]);
+        }
+        arrive(&mut bench, scene);
+        bench.wait(20);
+        for name in scene.names() {
+            bench.settle(name);
+            assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 5), "{name}");
+        }
+        bench.ask(Command::DriveOffline { drive: "b".into() }).expect("one can be spared");
+        expect_content(&mut bench, scene, size);
+    }
+    assert!(lost > 2, "{lost} times both went out by one change");
+}
+
+/// What a new drive of a RAID 0 holds is nowhere else: no other drive takes its place.
+#[test]
+fn a_new_drive_that_holds_what_no_other_does_is_not_replaced() {
+    let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid5")], ..ADDS };
+    let size = 48 * STRIP;
+    let mut bench = moved(scene, size, 0);
+    bench.sim.drive("d").expect("it is there").vanish();
+    bench.wait(20);
+    assert!(!bench.show("data").state.serves() && bench.show("more").state.serves());
+    let why = bench.refused(ErrorKind::WrongState, replace(3, "f"));
+    assert!(why.contains("is on its way"), "{why}");
+    bench.sim.drive("d").expect("it is there").come_back();
+    bench.ask(Command::DriveOnline { drive: "d".into() }).expect("it works again");
+    arrive(&mut bench, scene);
+    expect_content(&mut bench, scene, size);
 }

@@ -119,6 +119,17 @@ impl Array {
         begun.iter().all(lacks_it) && !self.in_use().contains(&slot) && is_waited_for()
     }
 
+    /// Whether a new drive may take a slot that is out though a volume has begun, which cannot go on as it lost what is out: all that has begun, and all that
+    /// lies on that slot, can do without what is out and without what is to be rebuilt. What the drive before holds is not wanted then.
+    pub(crate) fn may_be_replaced(&self, slot: usize) -> bool {
+        let has_begun = |volume: &Rc<Volume>| volume.label().reshape.is_some();
+        let volumes = self.volumes();
+        let concerned = volumes.iter().filter(|volume| has_begun(volume) || volume.is_on(slot));
+        let is_spared = |part: &Rc<Volume>| part.survives(&self.out_of(part).union(&self.behind(part)));
+        let mut all = concerned.flat_map(|volume| self.with_parts(volume));
+        self.may_come_back(slot) && volumes.iter().any(has_begun) && all.all(|part| is_spared(&part))
+    }
+
     /// Of a volume: slots that are out, of those that it lies on or is on its way to. Of others it misses nothing.
     pub(crate) fn out_of(&self, volume: &Volume) -> DriveSet {
         match volume.is_on_its_way() {
