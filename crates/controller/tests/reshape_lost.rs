@@ -7,7 +7,7 @@ use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{
     ADDS, REMOVES, Scene, arrive, between, expect_content, holds, lies_on, prepared, task_of,
 };
-use controller::{AddSpare, Command, ReshapeVolume, TaskState};
+use controller::{AddSpare, Command, ErrorKind, ReshapeVolume, TaskState, VolumeState};
 use ondisk::{Label, MemberState, VolumeLabel};
 
 const SIZE: u64 = 12 * STRIP;
@@ -145,6 +145,87 @@ fn a_start_takes_back_what_cannot_go_on_and_its_tasks_say_so() {
     expect_content(&mut bench, scene, SIZE);
 }
 
+/// The start that took a move back was killed before its task had ended: the next one did not know of it any more, and said that the move was complete.
+#[test]
+fn a_move_that_was_taken_back_is_not_complete_for_a_later_start() {
+    let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid5")], ..ADDS };
+    let mut bench = prepared(scene, 1, SIZE);
+    reshape(&mut bench, scene.order());
+    bench.sim.drive("d").expect("it is there").hold();
+    bench.wait(3);
+    assert!(has_begun(&label(&bench, "a").expect("it has one"), "data"));
+    bench.sim.drive("d").expect("it is there").fail_now();
+    bench.wait(1);
+    for _ in 0..2 {
+        end(&mut bench, End::Killed);
+        bench.boot(&[]);
+    }
+    assert_eq!(of(&label(&bench, "a").expect("it has one"), "data").reshape, None, "it is taken back");
+    bench.wait(5);
+    for name in scene.names() {
+        let task = task_of(&mut bench, name);
+        let why = task.reason.unwrap_or_default();
+        assert!(
+            task.state == TaskState::Failed && why.contains("order it again"),
+            "{name}: {:?} {why}",
+            task.state
+        );
+    }
+}
+
+/// A RAID 5 was to be a RAID 0 on the same drives, and lost one of them before anything had moved. It can do without that drive, and was refused for good: what its
+/// new layout had lost was said of the volume itself.
+#[test]
+fn a_volume_is_served_that_lost_an_old_drive_which_its_new_layout_alone_needs() {
+    let scene = Scene {
+        drives: 4,
+        volumes: &[("data", "raid5"), ("more", "raid5")],
+        to: Some("raid0"),
+        add: &[],
+        ..ADDS
+    };
+    let mut lost = 0;
+    for later in (0..240).step_by(13) {
+        let mut bench = prepared(scene, 1, SIZE);
+        drop(bench.begin_ask(Command::VolumeReshape(scene.order())));
+        until(&mut bench, |label| has_begun(label, "data"));
+        for _ in 0..later {
+            bench.sim.step();
+        }
+        bench.sim.drive("b").expect("it is there").fail_now();
+        bench.wait(5);
+        end(&mut bench, End::Killed);
+        let says = of(&label(&bench, "a").expect("it has one"), "data");
+        let is_lost =
+            says.lost == [1] && says.reshape.is_some_and(|at| (at.moved_bytes, at.saved_bytes) == (0, 0));
+        lost += u64::from(is_lost);
+        if !is_lost {
+            continue;
+        }
+        bench.boot(&[]);
+        bench.wait(2);
+        for name in scene.names() {
+            if !bench.show(name).state.serves() {
+                bench.start_accepting(name);
+            }
+        }
+        assert_eq!((bench.show("data").reshape, bench.show("data").level.as_str()), (None, "raid5"));
+        expect_content(&mut bench, scene, SIZE);
+        // The drive works again: it is given all that it may have missed, and holds what hosts wrote.
+        bench.write("data", 0, 77, STRIP);
+        bench.sim.drive("b").expect("it is there").come_back();
+        bench.restart(&[]);
+        bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it works again");
+        scene.names().for_each(|name| bench.settle(name));
+        bench.wait(10);
+        bench.ask(Command::DriveOffline { drive: "c".into() }).expect("one can be spared");
+        bench.expect("data", 0, 77, STRIP);
+        bench.write("data", 0, holds(0, 0), STRIP);
+        expect_content(&mut bench, scene, SIZE);
+    }
+    assert!(lost > 2, "{lost} times the volume had lost the drive");
+}
+
 /// A drive that a volume leaves went out by the very change that says that it has come to its layout: what it does not lie on any more was taken for lost
 /// with that drive, and it was refused from then on.
 #[test]
@@ -223,4 +304,81 @@ fn a_start_asks_for_no_drive_for_what_was_given_up() {
     for strip in 0..16 {
         bench.expect("data", strip * STRIP, holds(0, strip), STRIP);
     }
+}
+
+fn replace(slot: usize, with: &str) -> Command {
+    Command::DriveReplace { drive: format!("data:{slot}"), with: with.into(), destroy_data: true }
+}
+
+/// It is moved until some of it lies by its new layout, and so many events further.
+fn moved(scene: Scene, size: u64, later: u64) -> Bench {
+    let mut bench = prepared(scene, 2, size);
+    reshape(&mut bench, scene.order());
+    until(&mut bench, |label| of(label, "data").reshape.is_some_and(|at| at.moved_bytes > 0));
+    for _ in 0..later {
+        bench.sim.step();
+    }
+    bench
+}
+
+/// Two new drives went out by one change, after something had moved, and one of them was dead. The volume could do without it, and nothing helped: it was refused
+/// as long as it had lost a drive, no other drive could take that one's place, as the volume was on its way, and those behind it waited for ever.
+#[test]
+fn a_new_drive_that_is_dead_is_replaced_when_the_volume_can_do_without_it() {
+    let scene = Scene { volumes: &[("data", "raid5"), ("more", "raid5")], add: &["d", "e"], ..ADDS };
+    let (size, mut lost) = (48 * STRIP, 0);
+    for later in (0..200).step_by(23) {
+        let mut bench = moved(scene, size, later);
+        bench.sim.drive("d").expect("it is there").vanish();
+        bench.sim.drive("e").expect("it is there").fail_now();
+        bench.wait(20);
+        let says = of(&label(&bench, "a").expect("it has one"), "data");
+        if says.lost != [3, 4] || says.reshape.is_none() {
+            continue;
+        }
+        lost += 1;
+        assert!(!bench.show("data").state.serves() && bench.show("more").state.serves());
+        bench.refused(ErrorKind::WrongState, replace(4, "f"));
+        bench.sim.drive("d").expect("it is there").come_back();
+        bench.ask(Command::DriveOnline { drive: "d".into() }).expect("it works again");
+        bench.wait(2);
+        assert!(!bench.show("data").state.serves(), "it has lost drive e still");
+        bench.refused(ErrorKind::WrongState, replace(3, "f"));
+        bench.ask(replace(4, "f")).expect("all of it is on the others");
+        bench.wait(2);
+        if !bench.show("data").state.serves() {
+            // The window that was being written is saved, and is written again.
+            bench.start_accepting("data");
+        }
+        expect_content(&mut bench, scene, size);
+        if later % 2 == 0 {
+            bench.restart(&[]);
+        }
+        arrive(&mut bench, scene);
+        bench.wait(20);
+        for name in scene.names() {
+            bench.settle(name);
+            assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 5), "{name}");
+        }
+        bench.ask(Command::DriveOffline { drive: "b".into() }).expect("one can be spared");
+        expect_content(&mut bench, scene, size);
+    }
+    assert!(lost > 2, "{lost} times both went out by one change");
+}
+
+/// What a new drive of a RAID 0 holds is nowhere else: no other drive takes its place.
+#[test]
+fn a_new_drive_that_holds_what_no_other_does_is_not_replaced() {
+    let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid5")], ..ADDS };
+    let size = 48 * STRIP;
+    let mut bench = moved(scene, size, 0);
+    bench.sim.drive("d").expect("it is there").vanish();
+    bench.wait(20);
+    assert!(!bench.show("data").state.serves() && bench.show("more").state.serves());
+    let why = bench.refused(ErrorKind::WrongState, replace(3, "f"));
+    assert!(why.contains("is on its way"), "{why}");
+    bench.sim.drive("d").expect("it is there").come_back();
+    bench.ask(Command::DriveOnline { drive: "d".into() }).expect("it works again");
+    arrive(&mut bench, scene);
+    expect_content(&mut bench, scene, size);
 }

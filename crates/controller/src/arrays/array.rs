@@ -56,6 +56,8 @@ pub(crate) struct Work {
     pub(super) taking_over: RefCell<BTreeSet<usize>>,
     /// Replacements that can no longer be written, by slot.
     pub(super) lost_replacements: RefCell<BTreeMap<usize, Uuid>>,
+    /// Replacements that a shard could not take, until no label names them: they are not filled, and take no slot.
+    pub(super) unfillable: RefCell<BTreeSet<Uuid>>,
     pub(super) changed: Signal,
 }
 

@@ -19,6 +19,7 @@ use crate::arrays::volume::Volume;
 use crate::arrays::way::Way;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::RegionSet;
+use layout::Geometry;
 use ondisk::{FollowsLabel, Label, VolumeLabel};
 use std::rc::Rc;
 use units::{DriveCount, DriveIndex, DriveSet};
@@ -75,6 +76,16 @@ impl Array {
         ))
     }
 
+    /// The layout that a volume which is on its way, or follows others, is to have in the end; none where there is no way.
+    pub(crate) fn aim_of(&self, volume: &Rc<Volume>) -> Option<Geometry> {
+        if let Some((to, _)) = self.parts_of(volume) {
+            return Some(to.geometry);
+        }
+        let (label, of) = (self.label(), volume.label());
+        let drives = DriveCount(of.follows.as_ref()?.members);
+        Way::along(&label, &of, drives).ok().map(|way| way.geometry)
+    }
+
     /// Its label, in which volumes that follow others take as much of each drive as they will: a drive that takes a slot before is to have room for that.
     pub(crate) fn label_to_come(&self) -> Label {
         let mut label = self.label();
@@ -106,6 +117,17 @@ impl Array {
         let follows = |volume: &Rc<Volume>| volume.follows() && lacks_it(volume);
         let is_waited_for = || !begun.is_empty() || self.waits_for_drives() || others.iter().any(follows);
         begun.iter().all(lacks_it) && !self.in_use().contains(&slot) && is_waited_for()
+    }
+
+    /// Whether a new drive may take a slot that is out though a volume has begun, which cannot go on as it lost what is out: all that has begun, and all that
+    /// lies on that slot, can do without what is out and without what is to be rebuilt. What the drive before holds is not wanted then.
+    pub(crate) fn may_be_replaced(&self, slot: usize) -> bool {
+        let has_begun = |volume: &Rc<Volume>| volume.label().reshape.is_some();
+        let volumes = self.volumes();
+        let concerned = volumes.iter().filter(|volume| has_begun(volume) || volume.is_on(slot));
+        let is_spared = |part: &Rc<Volume>| part.survives(&self.out_of(part).union(&self.behind(part)));
+        let mut all = concerned.flat_map(|volume| self.with_parts(volume));
+        self.may_come_back(slot) && volumes.iter().any(has_begun) && all.all(|part| is_spared(&part))
     }
 
     /// Of a volume: slots that are out, of those that it lies on or is on its way to. Of others it misses nothing.

@@ -4,7 +4,7 @@ use super::array::{Array, runs, set_of};
 use super::volume::Volume;
 use engine::RegionSet;
 use env::sync::Taken;
-use ondisk::IntentMap;
+use ondisk::{IntentMap, Uuid};
 use state::Forced;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -54,6 +54,11 @@ impl Array {
     /// Whether the drive that was being filled for a slot is about to take it.
     pub(crate) fn is_taken_over(&self, slot: usize) -> bool {
         self.work.taking_over.borrow().contains(&slot)
+    }
+
+    /// Whether a replacement is one that a shard could not take, though labels name it still.
+    pub(crate) fn is_unfillable(&self, replacement: Uuid) -> bool {
+        self.work.unfillable.borrow().contains(&replacement)
     }
 
     /// Why it is not optimal, as its drives tell.

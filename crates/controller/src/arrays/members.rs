@@ -342,6 +342,8 @@ impl Arrays {
         if self.end_replacement(array, slot, why).await {
             return;
         }
+        // Shards that took it may fill it meanwhile: it does not take the slot, or the one that did not would write to the drive before.
+        array.work.unfillable.borrow_mut().insert(uuid);
         let (this, array, why) = (self.clone(), array.clone(), why.to_owned());
         self.env.spawn("replacement taken back", async move {
             loop {
@@ -350,6 +352,7 @@ impl Arrays {
                 let member = array.label().member.get(slot).cloned();
                 let is_named = member.and_then(|member| member.replacement).is_some_and(|of| of.uuid == uuid);
                 if !is_named || !array.is_running() || this.end_replacement(&array, slot, &why).await {
+                    array.work.unfillable.borrow_mut().remove(&uuid);
                     return;
                 }
             }
@@ -506,6 +509,7 @@ impl Arrays {
                 && member
                     .replacement
                     .as_ref()
+                    .filter(|replacement| !array.is_unfillable(replacement.uuid))
                     .is_some_and(|replacement| array.left(&replacement.stale).is_empty())
                 && array.places()[slot].replacement.is_some()
                 && array.lost.borrow().is_empty();

@@ -8,14 +8,15 @@
 //! - No member goes on which another volume lies, or to which one is on its way.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::Array;
+use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::reshape::forget_regions;
 use crate::arrays::volume::Volume;
 use crate::interface::Result;
 use crate::inventory::Drive;
 use engine::RegionSet;
-use ondisk::{FoundArray, Label, Readiness, ReshapeLabel, Uuid, VolumeLabel, readiness};
+use ondisk::{FoundArray, Label, Readiness, ReshapeLabel, Uuid, VolumeLabel, readiness, slots};
 use std::rc::Rc;
+use units::DriveSet;
 
 /// How many members a label has without those that were to come by a beginning that was cut off. A volume that follows others begins on members that
 /// are there.
@@ -35,14 +36,15 @@ pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
         let Some(reshape) = of.reshape.as_ref().filter(|at| at.begun && !has_moved(at)) else { return false };
         let is_ready = |of: &VolumeLabel| readiness(told, of, &out) != Readiness::Offline;
         let mut parts = told.volume.iter().filter(|part| [reshape.to, reshape.save].contains(&part.uuid));
-        is_ready(&alone(told, of)) && !parts.all(is_ready)
+        is_ready(&alone(told, of, &out)) && !parts.all(is_ready)
     };
     let mut label = told.clone();
     let Some(stuck) = told.volume.iter().find(is_stuck) else { return (label, Vec::new()) };
     if let Some(of) = label.volume_mut(stuck.uuid) {
-        *of = alone(told, stuck);
+        *of = alone(told, stuck, &out);
         of.reshape.iter_mut().for_each(|at| at.begun = false);
     }
+    missed_by_the_lost(&mut label, stuck);
     // One that follows others begins again; with any other all of the order is taken back.
     let ends = |of: &VolumeLabel| {
         let to = of.reshape.as_ref().map(|at| at.to).or(of.follows.as_ref().map(|follows| follows.to));
@@ -52,13 +54,25 @@ pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
     (label, ended)
 }
 
-/// A volume on its way by the layout that it has: of drives on which only its parts lie it has lost nothing.
-fn alone(label: &Label, of: &VolumeLabel) -> VolumeLabel {
-    let mut alone = of.clone();
-    if let Ok(geometry) = of.geometry(label.member.len()) {
-        alone.lost.retain(|slot| *slot < geometry.drives().0);
+/// A volume on its way of which nothing has moved, by the layout that it has. What it has lost, its parts may have lost alone: where it can do without all of
+/// that, and without what is out, it has lost nothing.
+fn alone(label: &Label, of: &VolumeLabel, out: &DriveSet) -> VolumeLabel {
+    let alone = VolumeLabel { lost: Vec::new(), ..of.clone() };
+    let lost = slots(of.lost.iter().map(|slot| usize::from(*slot)));
+    match readiness(label, &alone, &out.union(&lost)) {
+        Readiness::Offline => of.clone(),
+        _ => alone,
     }
-    alone
+}
+
+/// A volume goes on without drives that it was said to have lost, and nothing was noted of what those missed of it: all of it.
+fn missed_by_the_lost(label: &mut Label, volume: &VolumeLabel) {
+    let all = RegionSet::from_runs([[volume.first_region, volume.end_region()]]);
+    let members = volume.members.map_or(label.member.len(), usize::from);
+    for slot in volume.lost.iter().map(|slot| usize::from(*slot)).filter(|slot| *slot < members) {
+        let member = &mut label.member[slot];
+        member.stale = runs(&set_of(&member.stale).union(&all));
+    }
 }
 
 /// The regions of a volume's parts.

@@ -43,7 +43,8 @@ impl Commands {
                 let shown = || drive_of().and_then(|drive| self.arrays.shown_place(&drive));
                 let place = self.arrays.slot_named(drive).or_else(shown);
                 let is_taken = |(array, slot): &(Rc<Array>, usize)| {
-                    array.waits_for_drives() && !array.in_use().contains(slot)
+                    let is_out = !array.in_use().contains(slot);
+                    is_out && (array.waits_for_drives() || array.may_be_replaced(*slot))
                 };
                 place.filter(|place| !is_taken(place)).map(|(array, _)| array)
             }

@@ -13,8 +13,8 @@
 //!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
-//!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing
-//!    two long steps follow, each confirming the one before it, so that no label on it is as new. Killed here: as if
+//!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing,
+//!    also one that was to come by a move that is taken back, two long steps follow, each confirming the one before it, so that no label on it is as new. Killed here: as if
 //!    the start had not been, and as often as one likes: the first step, which confirms what was left, is short.
 //! 5. Only then are the shards given the volumes; marked regions are resynced at once.
 //!
@@ -259,7 +259,10 @@ impl Lifecycle {
         array.forget_unrecorded();
         let mut next = array.label();
         (next.clean, next.shut_down) = (false, false);
+        let named = next.member.len();
         let taken_back = self.arrays.take_back_unbegun(array, &mut next);
+        // A drive that is a member no more, and is not here, may have heard of attempts to go on that no other did.
+        let knows_more = taken_back.0.len() < named - next.member.len();
         let mut places = array.places();
         let (mut gone, readmitted) = place_drives(array, &mut next, &mut places);
         for &slot in &readmitted {
@@ -272,7 +275,7 @@ impl Lifecycle {
         let slots: Vec<usize> = (0..next.member.len())
             .filter(|&slot| next.member[slot].is_online() && gone.iter().all(|f| f.slot != slot))
             .collect();
-        let degraded = slots.len() < next.member.len();
+        let degraded = knows_more || slots.len() < next.member.len();
         let errors = self.arrays.heal_map(array, &slots).await;
         if let Some(full) = errors.values().find(|error| is_full(error)) {
             tracing::warn!("the map of {} cannot be written: {full}", array.names());

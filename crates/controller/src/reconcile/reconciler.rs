@@ -280,7 +280,9 @@ impl Reconciler {
 
     fn reconcile_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let member = &label.member[slot];
-        let Some(replacement) = &member.replacement else { return };
+        let can_be_filled = |uuid| !array.is_unfillable(uuid);
+        let replacement = member.replacement.as_ref().filter(|replacement| can_be_filled(replacement.uuid));
+        let Some(replacement) = replacement else { return };
         let about = About::of_drive(array.uuid, slot, replacement.uuid);
         let known = self.tasks.is_known(TaskKind::Replace, &about);
         let is_back = member.stands_in.is_some() && replacement.stands_in.is_none() && !known;

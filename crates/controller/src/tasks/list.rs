@@ -72,6 +72,7 @@ impl TaskList {
             pace: new.pace,
             own_pace: new.own_pace,
             full: false,
+            aim: None,
             wish: Wish::Run,
             state: TaskState::Waiting,
             reason: None,

@@ -2,7 +2,7 @@
 
 use super::reshape::has_saved_window;
 use super::steps::{Moved, StepPlan};
-use super::task::{About, Task};
+use super::task::{Aim, Task};
 use crate::arrays::array::{Array, set_of};
 use crate::arrays::volume::Volume;
 use crate::interface::{TaskKind, TaskState};
@@ -65,7 +65,7 @@ impl Tasks {
             ));
         }
         let next = match task.kind() {
-            TaskKind::Reshape => return next_of_reshape(&about, &array),
+            TaskKind::Reshape => return next_of_reshape(task, &array),
             TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace => self.next_on_drive(task, &array),
             _ => match about.volume.and_then(|uuid| array.volume(uuid)) {
                 Some(volume) => next_on_volume(task, &array, &volume),
@@ -129,7 +129,8 @@ impl Tasks {
 }
 
 /// Whether a volume can be moved on.
-fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
+fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
+    let (about, aim) = (task.about(), task.record().aim);
     let Some(volume) = about.volume.and_then(|uuid| array.volume(uuid)) else {
         return Next::Moot("its volume is gone".to_owned());
     };
@@ -141,7 +142,11 @@ fn next_of_reshape(about: &About, array: &Rc<Array>) -> Next {
         () if to.is_none() && volume.was_taken_back(about.drive) => Next::Moot(
             "a drive that it could not do without was out at a start before anything had moved, and all is as it was before the order; order it again when the drive works".to_owned(),
         ),
-        // What begins is taken back by a stop of its task alone, which is known here then: it has come to its layout.
+        // The start that took it back may be over, and nothing but the volume tells.
+        () if to.is_none() && aim.is_some_and(|aim| aim != Aim::of(&volume.geometry)) => Next::Moot(
+            "it was taken back before anything had moved, and all is as it was before the order; order it again when the drives that it needs work".to_owned(),
+        ),
+        // A stop of its task takes back what has not begun to move, and is known here then: it has come to its layout.
         () if to.is_none() || about.drive != to => Next::Done,
         () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
         () if array.cut_off().is_some() => Next::Wait("what was begun before is taken back first".to_owned()),

@@ -5,7 +5,7 @@
 
 use super::run::SETTLE;
 use super::steps::StepEnd;
-use super::task::{About, Task, Wish};
+use super::task::{About, Aim, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
@@ -44,7 +44,15 @@ impl Tasks {
             let label = volume.label();
             let to = label.reshape.map(|of| of.to).or(label.follows.map(|of| of.to));
             let about = About { drive: to, ..About::of_volume(array.uuid, volume.uuid()) };
-            self.ensure(array, TaskKind::Reshape, about, array.usable_bytes(&volume), cause);
+            self.ensure(array, TaskKind::Reshape, about.clone(), array.usable_bytes(&volume), cause);
+            let task = self.list.newest(TaskKind::Reshape, &about).filter(|task| !task.is_over());
+            // Whether it has come there may have to be told when nobody remembers that the way was taken back.
+            if let (Some(task), Some(aim)) = (task, array.aim_of(&volume).map(|aim| Aim::of(&aim)))
+                && task.record().aim.as_ref() != Some(&aim)
+            {
+                task.change(&self.env, |record| record.aim = Some(aim));
+                self.list.touch();
+            }
         }
     }
 

@@ -342,6 +342,7 @@ mod tests {
             pace: Pace { share_percent: 30, limit_bytes_per_s: Some(1000) },
             own_pace: false,
             full: false,
+            aim: None,
             wish: Wish::Run,
             state: TaskState::Running,
             reason: None,

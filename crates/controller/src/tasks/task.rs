@@ -4,6 +4,7 @@ use super::rate::Rate;
 use crate::interface::{Blamed, Found, TaskInfo, TaskKind, TaskState};
 use env::sync::Signal;
 use env::{Env, Instant};
+use layout::{Geometry, Level};
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -42,6 +43,28 @@ impl About {
     /// The drive of a slot.
     pub(crate) fn of_drive(array: Uuid, slot: usize, drive: Uuid) -> About {
         About { array: Some(array), volume: None, slot: u16::try_from(slot).ok(), drive: Some(drive) }
+    }
+}
+
+/// How a volume is to lie in the end of a move.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Aim {
+    level: Level,
+    drives: u16,
+    strip_bytes: u64,
+    member_bytes: u64,
+}
+
+impl Aim {
+    /// A layout.
+    pub(super) fn of(geometry: &Geometry) -> Aim {
+        Aim {
+            level: geometry.level(),
+            drives: geometry.drives().0,
+            strip_bytes: geometry.strip().bytes().0,
+            member_bytes: geometry.member_size().0,
+        }
     }
 }
 
@@ -100,6 +123,9 @@ pub(crate) struct Record {
     /// Of an initialisation: whether everything is zeroed.
     #[serde(default)]
     pub full: bool,
+    /// Of a move: what the volume lies by when it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) aim: Option<Aim>,
     pub(super) wish: Wish,
     pub state: TaskState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -316,6 +342,7 @@ mod tests {
             pace: Pace { share_percent: 30, limit_bytes_per_s: Some(1 << 20) },
             own_pace: true,
             full: false,
+            aim: Some(Aim { level: Level::Raid6, drives: 5, strip_bytes: 1 << 16, member_bytes: 1 << 30 }),
             wish: Wish::Pause,
             state: TaskState::Paused,
             reason: None,
