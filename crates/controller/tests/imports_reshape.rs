@@ -249,6 +249,28 @@ fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
     }
 }
 
+/// The power went while md wrote the first superblocks that say nothing of a reshape any more: one member had not flushed what was moved to it last. It was imported as if all
+/// were well.
+#[test]
+fn a_reshape_of_whose_end_one_member_does_not_know_is_not_imported() {
+    for half in [GROWS, SHRINKS] {
+        let members = usize::from(half.drives.1);
+        let over = Half { drives: (half.drives.1, half.drives.1), features: 0, position: 0, ..half };
+        let all = content(half.size());
+        for (late, name) in NAMES.iter().enumerate().take(members) {
+            let (data, old) =
+                (laid(&over, &all, (0, half.size())), laid(&half, &all, (half.position, half.position)));
+            let drives = (0..members).map(|slot| match slot == late {
+                true => (superblock(&half, slot, EVENTS - 1), old[slot].clone()),
+                false => (superblock(&over, slot, EVENTS), data[slot].clone()),
+            });
+            let mut bench = booted(77, drives.collect());
+            let why = bench.refused(ErrorKind::WrongState, command());
+            assert!(why.contains(&format!("{name} says that a reshape had come to")), "{why}");
+        }
+    }
+}
+
 /// Killed at any event of the import: md's array, or ours on its way.
 #[test]
 fn an_import_on_its_way_that_is_interrupted_leaves_the_array_of_md_or_ours() {

@@ -311,6 +311,69 @@ fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() 
     assert_eq!(found(&drives).state, State::NotReadable);
 }
 
+/// The first superblocks of a reshape, or the first without it, were written to some members and not to one: that one was read as if it knew what the others do. Where
+/// the data move, all of it was read where they do not begin, and nothing was said.
+#[test]
+fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_read_where_its_data_begin() {
+    let events_less_one = |drive: &mut Drive| {
+        let superblock = &mut drive.parts[0].1;
+        let events = u64::from_le_bytes(superblock[200..208].try_into().unwrap()) - 1;
+        superblock[200..208].copy_from_slice(&events.to_le_bytes());
+        seal(drive);
+    };
+    let plain = |drive: &mut Drive| {
+        let superblock = &mut drive.parts[0].1;
+        superblock[8] = 0;
+        superblock[100..128].fill(0);
+    };
+    for shift in [1024, -1024] {
+        let all_know = on_its_way(0, [shift; 5]);
+        for late in 0..5 {
+            // The beginning: nothing has moved, and one member has the superblock from before.
+            let mut drives = drives_on_their_way(0, [shift; 5]);
+            plain(&mut drives[late]);
+            events_less_one(&mut drives[late]);
+            let begun = found(&drives);
+            assert_eq!(begun.state, State::Complete, "{shift}, {late}: {:?}", begun.reasons);
+            assert_eq!(
+                (&begun.members[late].data, &begun.sections),
+                (&all_know.members[late].data, &all_know.sections)
+            );
+            // What it does not know of cannot have moved anything.
+            let mut drives = drives_on_their_way(4096, [shift; 5]);
+            plain(&mut drives[late]);
+            events_less_one(&mut drives[late]);
+            let odd = found(&drives);
+            let name = &seen(&drives)[late].name;
+            assert_eq!(odd.state, State::NotReadable);
+            assert!(odd.reasons.iter().any(|why| why.contains(name.as_str())), "{:?}", odd.reasons);
+            // The end: all others have what they moved, and begin there.
+            let mut drives = drives_on_their_way(4096, [shift; 5]);
+            for (slot, drive) in drives.iter_mut().enumerate().filter(|(slot, _)| *slot != late) {
+                let superblock = &mut drive.parts[0].1;
+                let begins = u64::from_le_bytes(superblock[128..136].try_into().unwrap());
+                let length = u64::from_le_bytes(superblock[136..144].try_into().unwrap());
+                let moved = |word: u64, by: i32| word.checked_add_signed(by.into()).unwrap().to_le_bytes();
+                superblock[128..136].copy_from_slice(&moved(begins, shift));
+                superblock[136..144].copy_from_slice(&moved(length, -shift));
+                plain(drive);
+                seal(drive);
+                assert_ne!(slot, late);
+            }
+            events_less_one(&mut drives[late]);
+            let ended = found(&drives);
+            let other = &ended.members[(late + 1) % 5];
+            assert_eq!(ended.members[late].data, other.data, "{shift}, {late}");
+            assert_eq!((ended.state, ended.no_writing.len()), (State::Complete, 1), "{:?}", ended.reasons);
+            assert!(
+                ended.no_writing[0].contains(&format!("{name} says that a reshape had come to")),
+                "{:?}",
+                ended.no_writing
+            );
+        }
+    }
+}
+
 #[test]
 fn features_that_nobody_knows_here_make_nothing_sure() {
     let found = found(&changed("raid5-5-left-symmetric", &[(9, &[0x80])]));

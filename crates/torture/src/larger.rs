@@ -151,6 +151,7 @@ async fn rescan(host: &Host, slot: DriveIndex) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
     let Some(name) = shown.drives.get(slot.as_usize()).map(|drive| drive.name.clone()) else { return Ok(()) };
+    scene.machine.asked.borrow_mut().insert(scene.machine.drive_at(&name));
     match host.ask(Command::DriveRescan { drive: name.clone(), was_bytes: None }).await {
         Ok(Reply::Drive { drive, notes }) => {
             scene.tell_of("operator", || format!("{name}: {}", notes.join("; ")));
@@ -235,7 +236,7 @@ fn note_rescanned(scene: &Scene, shown: &str, size: Option<u64>) {
     }
 }
 
-/// After a start: drives of which all was used are no smaller than they were then.
+/// After a start: drives of which all was used are no smaller than they were then, and those of which nobody asked that are no larger than they were.
 pub(crate) async fn look(host: &Host) -> Result<()> {
     let scene = &host.scene;
     if scene.setup.larger.is_none() || scene.setup.is_neighbour() {
@@ -256,6 +257,17 @@ pub(crate) async fn look(host: &Host) -> Result<()> {
                 "all of drive {first_name} was used, {was:?}, and {size} bytes are now: {:?}",
                 drive.reason
             ));
+        }
+        if let Some(uuid) = &drive.uuid {
+            // Another drive that has the name, and one that is labelled anew, have another UUID; one that is being filled is shown with that of its slot.
+            let key = (first_name.clone(), uuid.clone());
+            let was = scene.machine.used.borrow_mut().insert(key, size);
+            let is_asked = scene.machine.asked.borrow().contains(&first_name);
+            if let Some(was) = was.filter(|was| *was < size && !is_asked) {
+                return Error::wrong_state(format!(
+                    "{size} bytes of drive {first_name} are used, and {was} before, and nobody asked for more"
+                ));
+            }
         }
         let was_smaller = scene.setup.names().contains(&first_name);
         if was_smaller && drive.grown_to_bytes.is_none() && size == found.size().0 {

@@ -28,6 +28,10 @@ pub struct Machine {
     pub taken_smaller: RefCell<BTreeSet<String>>,
     /// Drives of which somebody was told that all of them is used since they became larger, and how large they were by then.
     pub rescanned: RefCell<BTreeMap<String, ByteCount>>,
+    /// Drives of which somebody asked that all of them is used, whatever was answered.
+    pub asked: RefCell<BTreeSet<String>>,
+    /// How large drives were used, by their first names and the UUIDs that they were shown with.
+    pub used: RefCell<BTreeMap<(String, String), u64>>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
@@ -51,6 +55,8 @@ impl Machine {
             strays: RefCell::default(),
             taken_smaller: RefCell::default(),
             rescanned: RefCell::default(),
+            asked: RefCell::default(),
+            used: RefCell::default(),
             life: Cell::new(0),
             paths: RefCell::default(),
             log: LogDevices::default(),
@@ -62,7 +68,8 @@ impl Machine {
     /// Another one, with copies of drives.
     pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Machine {
         let (log, rescanned) = (self.log.clone(), self.rescanned.clone());
-        let machine = Machine { log, rescanned, ..Machine::new(time, self.story.clone()) };
+        let (asked, used) = (self.asked.clone(), self.used.clone());
+        let machine = Machine { log, rescanned, asked, used, ..Machine::new(time, self.story.clone()) };
         machine.life.set(self.life.get());
         *machine.known.borrow_mut() = known;
         machine

@@ -480,6 +480,7 @@ async fn set_write_hole(host: &Host, rng: &mut Rng) -> Result<()> {
     match write_hole {
         WriteHole::Journal => {
             scene.had_journal.set(true);
+            scene.way.asks_for_journal();
             scene.on_log.may_have_moved(&scene.machine.log);
         }
         WriteHole::Resync => {

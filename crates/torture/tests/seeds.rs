@@ -287,23 +287,24 @@ fn a_volume_that_goes_to_another_layout_loses_nothing() {
     assert_fine(&run_all(2167..2168, &options, Times::Once, 1, |_, _| true));
 }
 
-/// One move after the other, to more and in the end to less, with the last byte first where the new layout has less in the same part of each drive.
+/// One move after the other, to more and in the end to less, with the last byte first where the new layout has less in the same part of each drive. What happens depends on when it
+/// happens: where a change of the product moves rare things out of these seeds, more of them are run, and the bounds stay.
 #[test]
 fn volumes_that_are_moved_again_and_again_come_to_less_in_the_end() {
     let larger = Larger::Never;
     let options = Options { migrations: Migrations::AtOnce, write_back: true, larger, ..Options::default() };
-    let summary = run_all(800_000..800_024, &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(800_000..800_036, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (moved, down) = (summary.tally.moved, summary.tally.moved_down);
-    assert!(moved >= 10 && down >= 2, "{moved} done, {down} of them with the last byte first");
+    assert!(moved >= 10 && down >= 3, "{moved} done, {down} of them with the last byte first");
 }
 
 /// Levels that move along in most cases.
 const MOVABLE: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
 
 /// Drives come and go for two volumes at once. Among them are seeds that failed once. 900130 and 900206: a volume that had begun lost a drive that the other one did not lie
-/// on yet, and was not given it back (controller/tests/reshape_along_held.rs). Of the harness: 900001 and 900094, where a volume that was not served while it began was
-/// thought to have come.
+/// on yet, and was not given it back (controller/tests/reshape_along_held.rs). 900167: a block where a smaller drive of that name had ended hid a drive's label (controller/tests/grown.rs). Of the
+/// harness: 900001 and 900094, where a volume that was not served while it began was thought to have come.
 #[test]
 fn volumes_of_one_array_move_one_after_the_other() {
     let options = Options {
@@ -313,11 +314,11 @@ fn volumes_of_one_array_move_one_after_the_other() {
         levels: MOVABLE.to_vec(),
         ..Options::default()
     };
-    let summary = run_all(900_002..900_020, &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(900_002..900_032, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (along, moved) = (summary.tally.moves_along, summary.neighbours.moved);
-    assert!(along >= 3 && moved >= 3, "{along} orders for two, {moved} came along");
-    for seed in [900_001, 900_094, 900_130, 900_206] {
+    assert!(along >= 4 && moved >= 4, "{along} orders for two, {moved} came along");
+    for seed in [900_001, 900_094, 900_130, 900_167, 900_206] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
 }
@@ -328,10 +329,12 @@ fn volumes_of_one_array_move_one_after_the_other() {
 #[test]
 fn drives_that_become_larger_while_they_are_used_lose_nothing() {
     let options = Options { migrations: Migrations::Always, larger: Larger::Always, ..Options::default() };
-    let summary = run_all(910_000..910_016, &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(910_000..910_040, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (larger, rescanned) = (summary.tally.larger, summary.tally.rescanned);
     assert!(larger >= 30 && rescanned >= 30, "{larger} became larger, of {rescanned} all is used");
+    let grown = summary.tally.grown + summary.neighbours.grown;
+    assert!(grown >= 2, "{grown} volumes became longer");
     for seed in [910_120, 910_147, 910_296, 910_306, 920_117] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }

@@ -9,7 +9,8 @@
 //! - Of two drives with one identity, one is a copy. The newer is the member; where they are equally new, nobody can
 //!   tell, and neither is used.
 //! - A member that is still being rebuilt is not current all over, and not used.
-//! - How far a reshape has come, the current member says that knows of the least.
+//! - How far a reshape has come, the current member says that knows of the least. Where some know of one and others of none, the newest says
+//!   which it is; where the data of the others begin by that, is worked out for each.
 //!
 //! Stale members and copies are listed with the reason, and never read for the volume's data.
 
@@ -186,20 +187,24 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     for seen in &kept {
         place(&record, seen, &mut members, &mut others);
     }
-    let mut reasons = Vec::new();
-    let members: Vec<FoundMember> = (0..)
+    let (mut reasons, mut no_writing) = (Vec::new(), no_writing(&record));
+    let mut members: Vec<FoundMember> = (0..)
         .zip(members)
         .map(|(slot, member)| member.unwrap_or_else(|| missing(slot, &record, &tied)))
         .collect();
     reasons.extend(members.iter().filter_map(|member| member.reason.clone()));
     reasons.extend(go_by_the_least_advanced(&kept, &members, &mut record));
+    match where_some_know_of_no_reshape(&kept, &mut members, &record) {
+        Ok(why) => no_writing.extend(why),
+        Err(why) => record.arrangement = Arrangement::Other(why),
+    }
     if let Some(why) = members_that_move_apart(&kept, &record) {
         record.arrangement = Arrangement::Other(why);
     }
     reasons.extend(apart(&kept, newest));
     others.sort_by_key(|other| other.drive);
     let mut found = FoundVolume {
-        no_writing: no_writing(&record),
+        no_writing,
         record,
         members,
         others,
@@ -279,6 +284,48 @@ fn go_by_the_least_advanced(
         "{} says that the reshape had come to {here}, and other members that it had come to {there}: it is taken to have come to {here}, as what lies between need not be on all of them",
         seen.name
     ))
+}
+
+/// The first update of a reshape, or its last one, was cut off between members: some know of it, and others of none. Has the data of each begin where they do by what
+/// the newest says. What stands against writing by that: a member that does not know yet that it is over had not flushed what was moved to it since.
+///
+/// # Errors
+/// When what the members say does not go together: a sentence.
+fn where_some_know_of_no_reshape(
+    kept: &[&Seen],
+    members: &mut [FoundMember],
+    record: &VolumeRecord,
+) -> Result<Vec<String>, String> {
+    let mut no_writing = Vec::new();
+    for member in members.iter_mut().filter(|member| member.standing == Standing::Current) {
+        let Some(seen) = kept.iter().find(|seen| member.drive == Some(seen.drive)) else { continue };
+        let name = &seen.name;
+        let by = match (record.reshape(), seen.record.volume.reshape()) {
+            (None, Some(own)) => {
+                no_writing.push(format!(
+                    "{name} says that a reshape had come to {}, and other members that it is over: what was moved behind that need not be on {name}; \
+                     where other members can do without it, leave it out, and what it has is computed from them",
+                    ByteCount(own.position.0)
+                ));
+                // Its own record begins where less is, before and after; by the newest the data are where they were moved to.
+                own.shift.max(0)
+            }
+            (Some(reshape), None) if !reshape.has_begun() => reshape.shift.min(0),
+            (Some(_), None) => {
+                return Err(format!(
+                    "a reshape was interrupted, of which {name} does not know, though it has moved data already; let Linux md finish it on copies of the drives"
+                ));
+            }
+            _ => continue,
+        };
+        let (data, begins) = (member.data, member.data.start.0.checked_add_signed(by));
+        let begins = begins.filter(|begins| *begins <= data.end().0);
+        let begins = begins.ok_or_else(|| {
+            format!("a reshape moves its data by {by} bytes, for which {name} has no room where they begin")
+        })?;
+        member.data = ByteRange::from_to(ByteOffset(begins), data.end());
+    }
+    Ok(no_writing)
 }
 
 /// A reshape says of each member by how much its data move, and the places of all are taken from one.

@@ -236,6 +236,19 @@ impl Reshape {
         }
     }
 
+    /// Whether anything has moved by it, or may have: as far as its layouts are known here.
+    pub(super) fn has_begun(&self) -> bool {
+        let Some(layouts) = &self.layouts else { return false };
+        // Where strips are not as long, both layouts may end a row later than Linux begins.
+        let rows =
+            [&layouts.was, &layouts.is].map(|section| section.geometry().map(|all| all.stripe_bytes().0));
+        let row = rows.into_iter().flatten().max().unwrap_or(0);
+        match self.backwards {
+            true => self.position.0.saturating_add(row) < layouts.was.within.end().0,
+            false => self.position.0 > 0,
+        }
+    }
+
     /// What records of one reshape agree upon, wherever it has come to.
     pub(super) fn way(&self) -> (i64, bool, &str, &str) {
         (self.shift, self.backwards, &self.from, &self.to)

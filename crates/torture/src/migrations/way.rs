@@ -6,7 +6,8 @@
 //! - one volume moves at a time; those that follow wait before, and are what they were by then;
 //! - the one that is named comes first: none has come while it is on its way, nor begun;
 //! - each comes from the layout that is known to the one that was asked for, and one that follows keeps its size;
-//! - when none is on its way any more, all lie on as many drives: on those that were asked for, or, if it was never given or is taken back, on those that they had.
+//! - when none is on its way any more, all lie on as many drives: on those that were asked for, or, if it was never given or is taken back, on those that they had;
+//! - each that serves is by the layout that is known then, and hosts can use as much of it as they could, but for the one that was named: it may have more, or what it was given.
 
 use crate::error::{Error, Result};
 use crate::scene::Scene;
@@ -32,6 +33,10 @@ pub struct Way {
     grows: Cell<bool>,
     /// How much of it hosts could use when that was ordered.
     had: Cell<u64>,
+    /// How much of it hosts could use when that was known last, and it was on no way; 0 before.
+    capacity: Cell<u64>,
+    /// Whether it is thought to have a journal for no other reason than that it may be on its way.
+    supposes_journal: Cell<bool>,
     /// Whether it is being ordered.
     is_ordering: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
@@ -58,6 +63,13 @@ impl Way {
         self.leads.set(other.leads.get());
         self.grows.set(other.grows.get());
         self.had.set(other.had.get());
+        self.capacity.set(other.capacity.get());
+        self.supposes_journal.set(other.supposes_journal.get());
+    }
+
+    /// An operator asks for a journal: whatever becomes of the way, there may be one.
+    pub fn asks_for_journal(&self) {
+        self.supposes_journal.set(false);
     }
 
     /// A process is about to start: nobody waits for an answer any more.
@@ -71,6 +83,16 @@ impl Way {
         self.is_ordering.set(is_ordering);
         self.changes.set(self.changes.get() + 1);
     }
+}
+
+/// Whether a volume that is on no way is by that layout, whatever its drives are.
+fn is_of_kind(shown: &VolumeInfo, layout: &Geometry) -> bool {
+    (shown.level.as_str(), shown.strip_bytes) == (layout.level().name(), layout.strip().bytes().0)
+}
+
+/// Whether a volume of an array of which none is on its way is by that layout.
+fn is_by(shown: &VolumeInfo, layout: &Geometry) -> bool {
+    is_of_kind(shown, layout) && shown.drives.len() == layout.drives().as_usize()
 }
 
 /// Whether what is said of a layout is that one.
@@ -167,7 +189,9 @@ impl Scene {
         self.covered.set(false);
         self.synced.set(false);
         if self.has_parity() {
-            self.had_journal.set(true);
+            // One that has no parity yet may be given a journal with it.
+            let had = self.had_journal.replace(true);
+            self.way.supposes_journal.set(!had && self.layout().parity_strips() > 0);
             self.on_log.may_have_moved(&self.machine.log);
         }
     }
@@ -179,6 +203,8 @@ impl Scene {
 
     /// It is about to be created beside a volume that may be on its way, or have come: it is by the layout that this one has then.
     pub(crate) fn comes_beside(&self) {
+        self.way.capacity.set(0);
+        self.way.supposes_journal.set(false);
         let first = self.array.volumes().into_iter().find(|volume| volume.setup.place == Place::First);
         let Some(first) = first.filter(|_| self.setup.place == Place::SameDrives) else { return };
         self.way.done.set(first.way.done.get());
@@ -211,6 +237,39 @@ impl Scene {
         Ok(())
     }
 
+    /// It serves and is on no way: by the layout that is known, and as large as it was; but for the one that was named, if it has just come, or stays. `all_rest`: so are the others of
+    /// its array; drives that it has left are shown with it as long as another one needs them.
+    fn judge_rest(&self, shown: &VolumeInfo, was_named: bool, all_rest: bool) -> Result<()> {
+        let layout = self.layout();
+        let has_more = !all_rest && shown.drives.len() > layout.drives().as_usize();
+        let is_it = is_by(shown, &layout) || has_more && is_of_kind(shown, &layout);
+        if !is_it {
+            return Error::wrong_state(format!(
+                "the volume is {} over {} drives, strip {}, and is to be {} over {}, strip {}",
+                shown.level,
+                shown.drives.len(),
+                shown.strip_bytes,
+                layout.level().name(),
+                layout.drives().0,
+                layout.strip()
+            ));
+        }
+        let (has, had) = (shown.capacity_bytes, self.way.capacity.replace(shown.capacity_bytes));
+        if had != 0 && has != had && !was_named {
+            return Error::wrong_state(format!(
+                "hosts can use {has} bytes of the volume, and {had} before, and nobody asked for that"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Nobody asked for a journal, and the way for which it was thought to have one is over.
+    fn has_no_journal_any_more(&self) {
+        if self.way.supposes_journal.replace(false) {
+            self.had_journal.set(false);
+        }
+    }
+
     /// It has come to the layout that it was on its way to.
     fn has_come(&self, shown: &VolumeInfo) {
         let Some(next) = self.next_layout() else { return };
@@ -220,6 +279,7 @@ impl Scene {
         let is_down = migrations::is_down(&self.layout(), &next);
         self.way.done.set(self.way.done.get() + 1);
         self.way.may_move.set(false);
+        self.has_no_journal_any_more();
         self.synced.set(false);
         self.count(|tally| {
             tally.moved += 1;
@@ -228,11 +288,17 @@ impl Scene {
         self.tell(|| format!("the volume has come to {} over {} drives", next.level(), next.drives().0));
     }
 
+    /// Whether it lost drives while it began, and cannot be recorded any more: what labels say that were written until then goes on at the next start.
+    fn is_held_up(&self, shown: &VolumeInfo) -> bool {
+        !shown.state.serves() && self.way.is_of_this_life.get()
+    }
+
     /// It is on its way no more, and where it was.
     fn stays(&self, shown: &VolumeInfo) {
         if !self.way.may_move.replace(false) {
             return;
         }
+        self.has_no_journal_any_more();
         let is_longer = self.way.grows.replace(false) && shown.capacity_bytes > self.way.had.get();
         if is_longer {
             self.synced.set(false);
@@ -278,7 +344,11 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
     let Some(&(first, of_first)) = there.iter().find(|(volume, _)| !volume.setup.is_neighbour()) else {
         return Ok(()); // It is nowhere.
     };
-    if there.iter().any(|(_, shown)| shown.reshape.is_some()) {
+    // Those that were named, and may have just come, or stay.
+    let named: Vec<bool> =
+        there.iter().map(|(volume, _)| volume.may_move() && volume.way.leads.get()).collect();
+    let all_rest = there.iter().all(|(_, shown)| shown.reshape.is_none());
+    if !all_rest {
         note_on_their_way(&there)?;
     } else {
         note_at_rest(first, of_first)?;
@@ -286,9 +356,18 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
         // One that is not there is by what the first one is when it is created.
         others.for_each(|volume| match (first.way.done.get() > volume.way.done.get(), of(volume)) {
             (true, Some(shown)) => volume.has_come(shown),
+            // It may become longer at the next start.
+            (false, Some(shown)) if volume.way.grows.get() && volume.is_held_up(shown) => {}
             (false, Some(shown)) => volume.stays(shown),
             (_, None) => volume.way.may_move.set(false),
         });
+    }
+    for ((volume, shown), was_named) in there.iter().zip(named) {
+        if shown.reshape.is_none() && shown.state.serves() && !volume.may_move() {
+            volume
+                .judge_rest(shown, was_named, all_rest)
+                .map_err(|error| crate::beside::of(volume, error))?;
+        }
     }
     if volumes.iter().all(|volume| !volume.may_move()) {
         // Drives that were removed are nobody's.
@@ -328,15 +407,11 @@ fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
 
 /// None of an array's volumes is on its way: by which layout the first one is.
 fn note_at_rest(first: &Scene, shown: &VolumeInfo) -> Result<()> {
-    let is_by = |layout: &Geometry| {
-        let said = (shown.level.as_str(), shown.drives.len(), shown.strip_bytes);
-        said == (layout.level().name(), layout.drives().as_usize(), layout.strip().bytes().0)
-    };
     match first.next_layout() {
-        Some(next) if is_by(&next) => first.has_come(shown),
-        // It lost drives while it began, and cannot be recorded any more: what labels say that were written until then goes on at the next start.
-        _ if is_by(&first.layout()) && !shown.state.serves() && first.way.is_of_this_life.get() => {}
-        _ if is_by(&first.layout()) => first.stays(shown),
+        // One that stays where it is has the same layout before and after.
+        _ if is_by(shown, &first.layout()) && first.is_held_up(shown) => {}
+        Some(next) if is_by(shown, &next) => first.has_come(shown),
+        _ if is_by(shown, &first.layout()) => first.stays(shown),
         _ => {
             return Error::wrong_state(format!(
                 "the volume is {} over {} drives, strip {}, which nobody asked for",
