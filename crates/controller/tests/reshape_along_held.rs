@@ -3,9 +3,9 @@
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{
-    ADDS, REMOVES, Scene, arrive, beside, between, delete, expect_content, holds, lies_on, prepared, resume,
-    task_of,
+    ADDS, REMOVES, Scene, arrive, beside, between, delete, expect_content, holds, lies_on, resume, task_of,
 };
+use crate::reshape_lost::moved;
 use controller::{AddSpare, Command, DriveState, ErrorKind, TaskState, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -170,17 +170,8 @@ fn a_volume_that_was_passed_over_is_started_again_and_follows() {
 fn a_volume_that_lost_a_new_drive_after_it_had_begun_gets_it_back() {
     let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid0")], ..ADDS };
     for restarts in [false, true] {
-        let mut bench = prepared(scene, 2, SIZE);
-        reshape(&mut bench, scene.order());
         // As long as nothing has moved it could do without the drive, by its old layout.
-        let has_moved = |bench: &mut Bench| bench.show("data").reshape.is_some_and(|way| way.moved_bytes > 0);
-        let moved = (0..100_000).any(|_| {
-            has_moved(&mut bench) || {
-                bench.sim.step();
-                false
-            }
-        });
-        assert!(moved, "something has moved");
+        let mut bench = moved(scene, SIZE, 0);
         let failing = bench.sim.drive("d").expect("it is there");
         failing.refuse_writes(ByteRange::new(ByteOffset(0), ByteCount(1 << 30)));
         bench.wait(20);

@@ -311,7 +311,7 @@ fn replace(slot: usize, with: &str) -> Command {
 }
 
 /// It is moved until some of it lies by its new layout, and so many events further.
-fn moved(scene: Scene, size: u64, later: u64) -> Bench {
+pub fn moved(scene: Scene, size: u64, later: u64) -> Bench {
     let mut bench = prepared(scene, 2, size);
     reshape(&mut bench, scene.order());
     until(&mut bench, |label| of(label, "data").reshape.is_some_and(|at| at.moved_bytes > 0));

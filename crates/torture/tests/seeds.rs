@@ -303,7 +303,7 @@ fn volumes_that_are_moved_again_and_again_come_to_less_in_the_end() {
 const MOVABLE: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
 
 /// Drives come and go for two volumes at once. Among them are seeds that failed once. 900130 and 900206: a volume that had begun lost a drive that the other one did not lie
-/// on yet, and was not given it back (controller/tests/reshape_along_held.rs). 900167: a block where a smaller drive of that name had ended hid a drive's label (controller/tests/grown.rs). Of the
+/// on yet, and was not given it back (controller/tests/reshape_along_held.rs). Of the
 /// harness: 900001 and 900094, where a volume that was not served while it began was thought to have come.
 #[test]
 fn volumes_of_one_array_move_one_after_the_other() {
