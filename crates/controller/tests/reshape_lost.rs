@@ -118,11 +118,8 @@ fn a_volume_is_served_whose_new_drive_went_out_by_the_change_that_says_that_it_h
     }
 }
 
-/// Nothing had moved when the new drive died, and the volume was lost with it. What was ordered is not done any more after the next start; its task says so, and
-/// not that the move is complete.
-#[test]
-fn a_start_takes_back_what_cannot_go_on_and_its_tasks_say_so() {
-    let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid5")], ..ADDS };
+/// A volume that has begun to move, and that is lost since the new drive died before anything of it had moved.
+fn lost_before_anything_moved(scene: Scene) -> Bench {
     let mut bench = prepared(scene, 1, SIZE);
     reshape(&mut bench, scene.order());
     bench.sim.drive("d").expect("it is there").hold();
@@ -130,6 +127,15 @@ fn a_start_takes_back_what_cannot_go_on_and_its_tasks_say_so() {
     assert!(has_begun(&label(&bench, "a").expect("it has one"), "data"));
     bench.sim.drive("d").expect("it is there").fail_now();
     bench.wait(1);
+    bench
+}
+
+/// Nothing had moved when the new drive died, and the volume was lost with it. What was ordered is not done any more after the next start; its task says so, and
+/// not that the move is complete.
+#[test]
+fn a_start_takes_back_what_cannot_go_on_and_its_tasks_say_so() {
+    let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid5")], ..ADDS };
+    let mut bench = lost_before_anything_moved(scene);
     end(&mut bench, End::Killed);
     bench.boot(&[]);
     bench.wait(5);
@@ -149,13 +155,7 @@ fn a_start_takes_back_what_cannot_go_on_and_its_tasks_say_so() {
 #[test]
 fn a_move_that_was_taken_back_is_not_complete_for_a_later_start() {
     let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid5")], ..ADDS };
-    let mut bench = prepared(scene, 1, SIZE);
-    reshape(&mut bench, scene.order());
-    bench.sim.drive("d").expect("it is there").hold();
-    bench.wait(3);
-    assert!(has_begun(&label(&bench, "a").expect("it has one"), "data"));
-    bench.sim.drive("d").expect("it is there").fail_now();
-    bench.wait(1);
+    let mut bench = lost_before_anything_moved(scene);
     for _ in 0..2 {
         end(&mut bench, End::Killed);
         bench.boot(&[]);

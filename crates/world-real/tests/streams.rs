@@ -42,6 +42,12 @@ async fn listen(env: &Env, address: &str) -> (Rc<dyn Listener>, Address) {
     (listener, address)
 }
 
+/// Both ends of a connection.
+async fn pair(env: &Env, address: &str) -> (Rc<dyn Stream>, Rc<dyn Stream>) {
+    let (listener, address) = listen(env, address).await;
+    (connect(env, &address).await, accept(env, &listener).await)
+}
+
 /// A server that sends back what it gets, for one connection.
 async fn echo_at(env: &Env, address: &str) -> Address {
     let (listener, address) = listen(env, address).await;
@@ -117,9 +123,7 @@ fn who_wants_all_gets_what_has_come_and_waits_for_the_rest() {
     let dir = TestDir::new();
     let address = format!("unix:{}", dir.file("socket"));
     on_a_shard(move |env| async move {
-        let (listener, address) = listen(&env, &address).await;
-        let stream = connect(&env, &address).await;
-        let other = accept(&env, &listener).await;
+        let (stream, other) = pair(&env, &address).await;
         let send = async |bytes: &'static [u8]| {
             assert_eq!(
                 other.send(smallvec![Buf::copy_of(bytes).freeze()]).await.result,
@@ -277,9 +281,7 @@ fn a_task_that_gives_way_lets_pass_what_arrives() {
     let dir = TestDir::new();
     let address = format!("unix:{}", dir.file("socket"));
     on_a_shard(move |env| async move {
-        let (listener, address) = listen(&env, &address).await;
-        let stream = connect(&env, &address).await;
-        let other = accept(&env, &listener).await;
+        let (stream, other) = pair(&env, &address).await;
         let answering = env.spawn("answering", async move {
             for _ in 0..10 {
                 assert_eq!(other.receive(Buf::unpooled(ByteCount(1))).await.result, Ok(1));
