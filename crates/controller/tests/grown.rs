@@ -259,6 +259,63 @@ fn a_drive_that_became_larger_is_found_though_blocks_of_its_data_cannot_be_read(
     assert_eq!(bench.drive("b").size_bytes, None);
 }
 
+/// A drive that is as large as its label says, under the name of one that was smaller. A block in the middle of its data, where the smaller one ended, could not be read, and hid the
+/// label at its end: the drive was missing.
+#[test]
+fn a_label_at_the_end_that_was_made_for_all_of_the_drive_counts_though_an_earlier_end_cannot_be_read() {
+    let mut bench = Bench::in_order(9, 1, 0);
+    bench.add_drives(&THREE, LARGE);
+    bench.boot(&THREE);
+    bench.create("data", "raid5", &THREE);
+    bench.settle("data");
+    bench.shut_down();
+    bench.forget();
+    let remembered = bench.sim.stored("drives.toml").expect("drives are remembered");
+    let remembered = String::from_utf8(remembered).expect("it is text");
+    let smaller = remembered.replace(&LARGE.to_string(), &SMALL.to_string());
+    bench.sim.put_stored("drives.toml", Some(smaller.into_bytes()));
+    let tail = ByteRange::new(ByteOffset(SMALL - 32 * MIB), ByteCount(32 * MIB));
+    bench.sim.drive("b").expect("it is there").make_unreadable(tail);
+    bench.sim.restart_process();
+    bench.boot(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.drive("b").reason);
+    assert_eq!(sizes(&mut bench), [(Some(LARGE), None); 3]);
+}
+
+/// A block of the new end that nobody ever used could not be read, and hid the label at the end that the drive had, with no way out.
+#[test]
+fn a_drive_whose_new_end_cannot_be_read_goes_on_when_an_operator_says_how_large_it_was() {
+    let (mut bench, bytes) = small("raid5", 1);
+    set_length(&bench, &THREE, LARGE);
+    let end = ByteRange::new(ByteOffset(LARGE - 4096), ByteCount(4096));
+    bench.sim.drive("b").expect("it is there").make_unreadable(end);
+    bench.restart(&[]);
+    assert_eq!(bench.drive("b").size_bytes, None);
+    let why = bench.refused(ErrorKind::Unavailable, rescan("b"));
+    assert!(why.contains(&format!("softroc drive rescan b --was {SMALL}")), "{why}");
+    let was = |was| Command::DriveRescan { drive: "b".into(), was_bytes: Some(was) };
+    // A size that it did not have is refused, and the one that is known is not forgotten by that.
+    bench.refused(ErrorKind::Unavailable, was(SMALL + MIB));
+    let why = bench.refused(ErrorKind::Unavailable, rescan("b"));
+    assert!(why.contains(&format!("--was {SMALL}")), "{why}");
+    common::drive(bench.ask(was(SMALL)));
+    // What lay where it ended lies at its end now: what nobody could read there was written.
+    let as_it_was = (Some(SMALL), Some(LARGE));
+    assert_eq!(sizes(&mut bench), [as_it_was, (Some(LARGE), None), as_it_was]);
+    bench.settle("data");
+    for _ in 0..60 {
+        if bench.show("data").state == VolumeState::Optimal {
+            break;
+        }
+        bench.wait(1);
+    }
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    expect_content(&mut bench, bytes);
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.drive("b").reason);
+    expect_content(&mut bench, bytes);
+}
+
 #[test]
 fn a_drive_that_is_only_a_little_larger_is_used_as_large_as_it_was() {
     let (mut bench, bytes) = small("raid5", 1);

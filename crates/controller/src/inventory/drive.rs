@@ -310,22 +310,7 @@ impl Drive {
             access = again;
             read = access.read_label().await;
         }
-        let at_end = match &read {
-            Err(_) if self.is_larger_than_it_was(&access) => access.read_label_at_end().await.ok(),
-            read => read.as_ref().ok().cloned(),
-        };
-        if let Some(at_end) = at_end
-            && let Some(earlier) = self.look_at_earlier_end(env, &access, &at_end).await.transpose()
-        {
-            read = earlier.map(|(earlier, label)| {
-                if let Some(earlier) = earlier {
-                    self.use_by(Some(&earlier), Some(&access));
-                    access = earlier;
-                }
-                label
-            });
-        }
-        match read {
+        match self.settle_end(env, &mut access, read).await {
             Ok(label) => {
                 self.set_problem(self.problem_with(&label));
                 if !self.is_ambiguous(&label) {
@@ -341,10 +326,10 @@ impl Drive {
                 self.set_label(label);
                 self.undo.replace(undo);
             }
-            Err(error) => {
+            Err((error, what_helps)) => {
                 self.close();
                 let sentence = format!(
-                    "drive {} cannot be flushed, or read where its label would be ({error}); replace it or its cable",
+                    "drive {} cannot be flushed, or read where its label would be ({error}); {what_helps}",
                     self.name
                 );
                 self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));

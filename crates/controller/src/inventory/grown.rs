@@ -12,6 +12,8 @@
 //! - Of two labels of one drive the newer one counts: where a move failed, the drive goes on with the earlier one, and whoever uses it makes it newer.
 //! - What a drive that became larger has at its end may be anything that lay there before it was a part of the drive. Another drive's label there, beside a sound one at the
 //!   earlier end, is nothing that can be decided here: neither is used until an operator says so.
+//! - Where the earlier end cannot be read, a member's label at the end counts if it was made for all of the drive; a spare's label does not say how large its drive is. Where the end
+//!   cannot be read, a sound label at the earlier end counts once an operator has said that the drive ended there.
 //! - A drive whose tail lies in front of its data, as an import leaves it, is not moved: its place is the same, but what names it would be written over.
 
 use super::access::{Access, LabelSeen};
@@ -56,28 +58,80 @@ impl Drive {
         self.was.get()
     }
 
-    /// Whether it is larger than it was when it was used last.
-    pub(super) fn is_larger_than_it_was(&self, whole: &Access) -> bool {
-        self.was.get().is_some_and(|was| was < whole.info().size)
+    /// What counts of what a drive says that is larger than it was: what was read of it, or what is found where it ended before. Then it is used so.
+    ///
+    /// # Errors
+    /// When nobody can tell what it is; and what helps.
+    pub(super) async fn settle_end(
+        &self,
+        env: &Env,
+        access: &mut Access,
+        read: std::result::Result<LabelSeen, IoError>,
+    ) -> std::result::Result<LabelSeen, (IoError, String)> {
+        let replace = || "replace it or its cable".to_owned();
+        let Some(was) = self.was.get().filter(|was| *was < access.info().size) else {
+            return read.map_err(|error| (error, replace()));
+        };
+        // Of a drive that does not answer each look would wait for its time limit.
+        let at_end = match &read {
+            Err(error) if error.kind != IoErrorKind::Medium => return Err((*error, replace())),
+            Err(error) => match access.read_label_at_end().await {
+                Err(_) if !self.is_told.get() => return Err((*error, self.or_as_it_was(was))),
+                at_end => at_end.ok(),
+            },
+            Ok(label) => Some(label.clone()),
+        };
+        let found = self.look_at_earlier_end(env, access, at_end.as_ref()).await;
+        match found.map_err(|error| (error, replace()))? {
+            Some((earlier, label)) => {
+                if let Some(earlier) = earlier {
+                    self.use_by(Some(&earlier), Some(access));
+                    *access = earlier;
+                }
+                Ok(label)
+            }
+            None => read.map_err(|error| (error, replace())),
+        }
+    }
+
+    /// What helps where its end cannot be read, which it may not have had when it was used.
+    fn or_as_it_was(&self, was: ByteCount) -> String {
+        format!(
+            "replace it or its cable; or, if it became larger, run 'softroc drive rescan {} --was {}' to go on with the label where it ended",
+            self.name, was.0
+        )
     }
 
     /// What is found at the end that it had, if that counts more than what is found at its end: the drive as large as it was, and its label. Without a drive: what is to be
-    /// said of one that has two labels.
+    /// said of one that has two labels. Where its end cannot be read, and an operator said how large it was, only a sound label counts.
     ///
     /// # Errors
-    /// When it cannot be read there: nobody can tell then what the drive is.
-    pub(super) async fn look_at_earlier_end(
+    /// When it cannot be read there: nobody can tell then what the drive is. A member's label at its end that was made for all of the drive tells: that drive has the name of
+    /// one that ended there.
+    async fn look_at_earlier_end(
         &self,
         env: &Env,
         whole: &Access,
-        at_end: &LabelSeen,
+        at_end: Option<&LabelSeen>,
     ) -> std::result::Result<Option<Earlier>, IoError> {
         let Some(was) = self.was.get().filter(|was| *was < whole.info().size) else { return Ok(None) };
         let earlier = whole.beginning(env, was).map_err(|error| {
             tracing::error!("drive {} cannot be used as large as it was: {error}", self.name);
             IoError::new(IoErrorKind::Gone)
         })?;
-        let found = earlier.read_label_at_end().await?;
+        let found = match earlier.read_label_at_end().await {
+            Err(error)
+                if error.kind == IoErrorKind::Medium
+                    && !self.is_told.get()
+                    && at_end.is_some_and(|label| is_made_for(label, whole.info().size)) =>
+            {
+                return Ok(None);
+            }
+            found => found?,
+        };
+        let Some(at_end) = at_end else {
+            return Ok(matches!(found, LabelSeen::Sound(_)).then_some((Some(earlier), found)));
+        };
         let counts = match (&found, at_end) {
             (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => match self.is_told.get() {
                 // A move that was cut off, or that failed: then the drive went on with the earlier one.
@@ -102,7 +156,7 @@ impl Drive {
     /// That nobody can tell which of two labels counts.
     fn two_labels(&self, was: ByteCount) -> LabelSeen {
         LabelSeen::Bad(format!(
-            "it has one label at its end, and another one where it ended with {} bytes when it was used here last; run 'softroc drive rescan {} --was {0}' to have it as it was then",
+            "it has one label at its end, and another one where it ended with {} bytes when it was used here last; run 'softroc drive rescan {} --was {0}' to go on with the label where it ended",
             was.0, self.name
         ))
     }
@@ -113,6 +167,19 @@ impl Drive {
             self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size > was);
         is_larger && matches!(label, LabelSeen::Bad(_))
     }
+}
+
+/// Whether a member's label says that its drive is so large. One that was moved to its drive's new end says how large that was before, until it is written there for something else.
+fn is_made_for(label: &LabelSeen, size: ByteCount) -> bool {
+    let LabelSeen::Sound(carried) = label else { return false };
+    carried.content.label().is_some_and(|label| {
+        let mut members = label.member.iter();
+        members.any(|member| match &member.replacement {
+            _ if member.uuid == label.drive => member.size_bytes == size.0,
+            Some(other) => other.uuid == label.drive && other.size_bytes == size.0,
+            None => false,
+        })
+    })
 }
 
 /// Which of two labels of a drive is newer.

@@ -80,6 +80,9 @@ impl Lifecycle {
         let before = drive.tell_size(was);
         drive.look(&self.env).await;
         if drive.access().is_none() {
+            if was.is_some() {
+                before.into_iter().for_each(|before| drive.set_earlier_size(before));
+            }
             let gone =
                 || Error::new(ErrorKind::Unavailable, format!("drive {} cannot be opened", drive.name));
             return Err(drive.problem().unwrap_or_else(gone));
