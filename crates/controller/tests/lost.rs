@@ -1,6 +1,6 @@
 //! A drive is lost that no volume can spare: nothing of it is recorded, and nothing else is, until it is back.
 
-use crate::common::{Bench, create};
+use crate::common::{Bench, MIB, create};
 use controller::{AddSpare, Command, ErrorKind, Reply, VolumeState};
 
 const DRIVES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -103,4 +103,46 @@ fn nothing_is_recorded_while_a_drive_is_lost() {
         }
     }
     is_whole_again(&mut bench);
+}
+
+/// A volume of two loses a drive that it cannot spare, while writes to it are under way, and the other one goes on. Whatever is done with the array then, that stripes of the first may be
+/// torn is not forgotten: with the drive back, and the first one still out, what that had cannot be computed there.
+#[test]
+fn what_was_being_written_when_a_volume_of_two_was_lost_is_still_doubted() {
+    const FOUR: [&str; 4] = ["a", "b", "c", "d"];
+    for waits in [0, 120] {
+        let mut bench = Bench::in_order(7, 1, 0);
+        bench.add_drives(&FOUR, 64 * MIB);
+        bench.boot(&[]);
+        for (name, level) in [("data", "raid5"), ("safe", "raid6")] {
+            let half = |wanted: &mut controller::CreateVolume| {
+                (wanted.size_bytes, wanted.write_hole) = (Some(8 * MIB), Some(controller::WriteHole::Resync));
+            };
+            bench.create_with(name, level, &FOUR, half).expect("there is room");
+            bench.write(name, 0, 8, MIB);
+            bench.settle(name);
+        }
+        bench.sim.drive("a").expect("it is there").vanish();
+        bench.write("data", 0, 8, MIB);
+        bench.write("safe", 0, 8, MIB);
+        ["data", "safe"].iter().for_each(|name| bench.settle(name));
+        bench.sim.drive("b").expect("it is there").vanish();
+        let writes: Vec<_> = (0..12).map(|at| bench.begin_write("data", at * 65536, 9, 4096)).collect();
+        for write in writes {
+            let _ = bench.sim.finish(&write).expect("it ends");
+        }
+        bench.write("safe", 0, 9, MIB);
+        assert_eq!(bench.show("data").state, VolumeState::Offline);
+        bench.wait(waits);
+        bench.shut_down();
+        bench.sim.drive("b").expect("it is there").come_back();
+        bench.restart(&[]);
+        bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it is well");
+        bench.wait(600);
+        let shown = bench.show("data");
+        let (is, why) = (shown.state, shown.reasons.join("; "));
+        let doubted = is == VolumeState::Offline && why.contains("--accept-stale-parity");
+        assert!(doubted, "{waits} s: {is:?} {why}");
+        bench.expect("safe", 0, 9, MIB);
+    }
 }
