@@ -60,6 +60,7 @@ impl<'a> Contender<'a> {
 
     /// GB/s over at least `slice`.
     fn measure(&mut self, slice: Duration) -> f64 {
+        memory::clear_upper_halves();
         let (mut calls, mut batch) = (0, 1);
         let start = Instant::now();
         loop {

@@ -63,16 +63,32 @@ impl Shared {
     }
 }
 
-/// Keeps this thread on the last core, away from what the system does on the first.
+/// Keeps this thread on one core: the last of those that it may run on (`taskset`), away from what the system does on
+/// the first.
 pub fn pin_to_last_core() {
-    // SAFETY: the set is a plain value, and its size is given.
+    // SAFETY: the sets are plain values, and their size is given.
     unsafe {
-        let cores = libc::sysconf(libc::_SC_NPROCESSORS_ONLN).max(1) as usize;
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cores - 1, &mut set);
-        if libc::sched_setaffinity(0, size_of_val(&set), &set) != 0 {
+        let mut pinned = libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0;
+        if let Some(core) = (0..libc::CPU_SETSIZE as usize).rev().find(|core| libc::CPU_ISSET(*core, &set)) {
+            libc::CPU_ZERO(&mut set);
+            libc::CPU_SET(core, &mut set);
+            pinned &= libc::sched_setaffinity(0, size_of_val(&set), &set) == 0;
+        }
+        if !pinned {
             println!("not pinned to a core: {}", std::io::Error::last_os_error());
         }
+    }
+}
+
+/// Clears the upper halves of the vector registers, which ISA-L's functions leave as they are. Where they are not clear,
+/// each instruction of a kernel with 16-byte registers has to wait for what its register held before: a state in which
+/// such a kernel never runs on the processors that it is made for.
+pub fn clear_upper_halves() {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx") {
+        // SAFETY: AVX is there, and no value is kept in an upper half across an instruction sequence of its own.
+        unsafe { std::arch::x86_64::_mm256_zeroupper() }
     }
 }
 

@@ -106,4 +106,4 @@ impl Vector for Avx2 {
     }
 }
 
-super::kernel!(Avx2, columns: 4, feature: "avx2");
+super::kernel!(Avx2, columns: 4, of_sums: 4, feature: "avx2");

@@ -160,11 +160,11 @@ impl Vector for Gfni {
 /// The kernel without GFNI.
 pub(super) mod plain {
     use super::Avx512;
-    super::super::kernel!(Avx512, columns: 4, feature: "avx512f,avx512bw");
+    super::super::kernel!(Avx512, columns: 4, of_sums: 4, feature: "avx512f,avx512bw");
 }
 
 /// The kernel with GFNI.
 pub(super) mod gfni {
     use super::Gfni;
-    super::super::kernel!(Gfni, columns: 4, feature: "avx512f,avx512bw,gfni");
+    super::super::kernel!(Gfni, columns: 4, of_sums: 4, feature: "avx512f,avx512bw,gfni");
 }

@@ -39,14 +39,19 @@ pub(crate) struct Finish {
     pub add: bool,
 }
 
-/// How a column touches memory: whole registers; whole registers, results past the caches; or a part of one.
+/// How a column touches memory: whole registers; whole registers, results past the caches; the same, and strips are
+/// asked for ahead of the loads; or a part of a register.
 const WHOLE: u8 = 0;
 const STREAM: u8 = 1;
-const PART: u8 = 2;
+const AHEAD: u8 = 2;
+const PART: u8 = 3;
 
 /// How many bytes ahead of the loads strips are asked for: the processor's own prefetcher stops at the end of
 /// each 4 KiB page.
-const AHEAD: usize = 1024;
+const AHEAD_BYTES: usize = 1024;
+
+/// Bytes of a cache line: one request brings as many, however narrow a register is.
+const LINE: usize = 64;
 
 /// Walks the strips column by column: wide ones, then single registers, then the rest.
 macro_rules! walk {
@@ -56,6 +61,10 @@ macro_rules! walk {
         // SAFETY: each column ends within `len`; the rest is the caller's promise, passed on.
         unsafe {
             if $job.stream {
+                while $job.ahead && at + width <= $job.len {
+                    $column::<V, C, AHEAD>($v, $job, at, 0);
+                    at += width;
+                }
                 while at + width <= $job.len {
                     $column::<V, C, STREAM>($v, $job, at, 0);
                     at += width;
@@ -143,21 +152,39 @@ unsafe fn sum_column<V: Vector, const C: usize, const MODE: u8>(v: V, job: &Job<
     // SAFETY: the caller's promise, passed on.
     unsafe {
         let mut sum = begin::<V, C, MODE>(v, job.start[0], at, part);
-        let (pairs, odd) = job.terms.as_chunks::<2>();
-        for [a, b] in pairs {
-            let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
-            let b = read::<V, C, MODE>(v, job.ahead, b, at, part);
-            for i in 0..C {
-                sum[i] = v.xor3(sum[i], a[i], b[i]);
-            }
+        // Four strips a turn, so that turns are few: of seven a processor does not always foretell the last one.
+        let (fours, others) = job.terms.as_chunks::<4>();
+        for [a, b, c, d] in fours {
+            add_two::<V, C, MODE>(v, &mut sum, [a, b], at, part);
+            add_two::<V, C, MODE>(v, &mut sum, [c, d], at, part);
         }
-        if let [a] = odd {
-            let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
+        for a in others {
+            let a = read::<V, C, MODE>(v, a, at, part);
             for i in 0..C {
                 sum[i] = v.xor(sum[i], a[i]);
             }
         }
         write::<V, C, MODE>(v, job.out[0], at, part, sum);
+    }
+}
+
+/// sum += a + b
+///
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn add_two<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    sum: &mut [V::Reg; C],
+    terms: [&Term<'_>; 2],
+    at: usize,
+    part: usize,
+) {
+    // SAFETY: the caller's promise, passed on.
+    let [a, b] =
+        unsafe { [read::<V, C, MODE>(v, terms[0], at, part), read::<V, C, MODE>(v, terms[1], at, part)] };
+    for i in 0..C {
+        sum[i] = v.xor3(sum[i], a[i], b[i]);
     }
 }
 
@@ -179,7 +206,7 @@ unsafe fn weigh_column<V: Vector, const C: usize, const MODE: u8>(
             for term in job.terms {
                 raise(v, &mut sum, exponent - term.exponent);
                 exponent = term.exponent;
-                let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
+                let a = read::<V, C, MODE>(v, term, at, part);
                 for i in 0..C {
                     sum[i] = v.xor(sum[i], a[i]);
                 }
@@ -188,7 +215,7 @@ unsafe fn weigh_column<V: Vector, const C: usize, const MODE: u8>(
         } else {
             for term in job.terms {
                 let factor = v.factor(term.weight);
-                let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
+                let a = read::<V, C, MODE>(v, term, at, part);
                 for i in 0..C {
                     sum[i] = v.xor(sum[i], v.multiply(a[i], factor));
                 }
@@ -220,7 +247,7 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
             for term in job.terms {
                 raise(v, &mut q, exponent - term.exponent);
                 exponent = term.exponent;
-                let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
+                let a = read::<V, C, MODE>(v, term, at, part);
                 for i in 0..C {
                     p[i] = v.xor(p[i], a[i]);
                     q[i] = v.xor(q[i], a[i]);
@@ -236,8 +263,8 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
             let (pairs, odd) = job.terms.as_chunks::<2>();
             for [a, b] in pairs {
                 let (a_factor, b_factor) = (v.factor(a.weight), v.factor(b.weight));
-                let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
-                let b = read::<V, C, MODE>(v, job.ahead, b, at, part);
+                let a = read::<V, C, MODE>(v, a, at, part);
+                let b = read::<V, C, MODE>(v, b, at, part);
                 for i in 0..C {
                     p[i] = v.xor3(p[i], a[i], b[i]);
                     q[i] = v.xor3(q[i], v.multiply(a[i], a_factor), v.multiply(b[i], b_factor));
@@ -245,7 +272,7 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
             }
             if let [a] = odd {
                 let factor = v.factor(a.weight);
-                let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
+                let a = read::<V, C, MODE>(v, a, at, part);
                 for i in 0..C {
                     p[i] = v.xor(p[i], a[i]);
                     q[i] = v.xor(q[i], v.multiply(a[i], factor));
@@ -280,28 +307,72 @@ unsafe fn dense_column<V: Vector, const C: usize, const MODE: u8>(
     let (mut p, mut q) = ([v.zero(); C], [apart; C]);
     // SAFETY: the caller's promise, passed on.
     unsafe {
-        // Registers for two strips at a time are there where a sum of three is one instruction.
-        let (lower, pairs) = if V::XOR3 { job.terms.as_rchunks::<2>() } else { (job.terms, &[][..]) };
-        for [low, high] in pairs.iter().rev() {
-            let high = read::<V, C, MODE>(v, job.ahead, high, at, part);
-            let low = read::<V, C, MODE>(v, job.ahead, low, at, part);
-            for i in 0..C {
-                p[i] = v.xor3(p[i], high[i], low[i]);
-                q[i] = v.double_apart(v.double_apart(q[i], high[i]), low[i]);
-            }
+        // Several strips a turn, as in `sum_column`: as many as there are registers for.
+        let (lower, fours) = if V::XOR3 { job.terms.as_rchunks::<4>() } else { (job.terms, &[][..]) };
+        for [a, b, c, d] in fours.iter().rev() {
+            dense_two::<V, C, MODE>(v, &mut p, &mut q, [c, d], at, part);
+            dense_two::<V, C, MODE>(v, &mut p, &mut q, [a, b], at, part);
         }
-        for term in lower.iter().rev() {
-            let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
-            for i in 0..C {
-                p[i] = v.xor(p[i], a[i]);
-                q[i] = v.double_apart(q[i], a[i]);
-            }
+        let (lower, pairs) = lower.as_rchunks::<2>();
+        for [a, b] in pairs.iter().rev() {
+            dense_two::<V, C, MODE>(v, &mut p, &mut q, [a, b], at, part);
+        }
+        for a in lower {
+            dense_one::<V, C, MODE>(v, &mut p, &mut q, a, at, part);
         }
         for reg in &mut q {
             *reg = v.xor(*reg, apart);
         }
         write::<V, C, MODE>(v, job.out[0], at, part, p);
         write::<V, C, MODE>(v, job.out[1], at, part, q);
+    }
+}
+
+/// Two neighbours, the higher one second.
+///
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn dense_two<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    p: &mut [V::Reg; C],
+    q: &mut [V::Reg; C],
+    [low, high]: [&Term<'_>; 2],
+    at: usize,
+    part: usize,
+) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        if V::XOR3 {
+            let high = read::<V, C, MODE>(v, high, at, part);
+            let low = read::<V, C, MODE>(v, low, at, part);
+            for i in 0..C {
+                p[i] = v.xor3(p[i], high[i], low[i]);
+                q[i] = v.double_apart(v.double_apart(q[i], high[i]), low[i]);
+            }
+        } else {
+            dense_one::<V, C, MODE>(v, p, q, high, at, part);
+            dense_one::<V, C, MODE>(v, p, q, low, at, part);
+        }
+    }
+}
+
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn dense_one<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    p: &mut [V::Reg; C],
+    q: &mut [V::Reg; C],
+    term: &Term<'_>,
+    at: usize,
+    part: usize,
+) {
+    // SAFETY: the caller's promise, passed on.
+    let a = unsafe { read::<V, C, MODE>(v, term, at, part) };
+    for i in 0..C {
+        p[i] = v.xor(p[i], a[i]);
+        q[i] = v.double_apart(q[i], a[i]);
     }
 }
 
@@ -352,7 +423,6 @@ unsafe fn begin<V: Vector, const C: usize, const MODE: u8>(
 #[inline(always)]
 unsafe fn read<V: Vector, const C: usize, const MODE: u8>(
     v: V,
-    ahead: bool,
     term: &Term<'_>,
     at: usize,
     part: usize,
@@ -362,8 +432,8 @@ unsafe fn read<V: Vector, const C: usize, const MODE: u8>(
     unsafe {
         let from = term.bytes.as_ptr().add(at);
         for (i, reg) in regs.iter_mut().enumerate() {
-            if MODE == STREAM && ahead {
-                v.prefetch(from.wrapping_add(AHEAD + i * V::WIDTH));
+            if MODE == AHEAD && (i * V::WIDTH).is_multiple_of(LINE) {
+                v.prefetch(from.wrapping_add(AHEAD_BYTES + i * V::WIDTH));
             }
             *reg = load::<V, MODE>(v, from.add(i * V::WIDTH), part);
         }
@@ -396,7 +466,7 @@ unsafe fn write<V: Vector, const C: usize, const MODE: u8>(
             let to = out.add(at + i * V::WIDTH);
             match MODE {
                 PART => v.store_part(to, part, reg),
-                STREAM => v.stream(to, reg),
+                STREAM | AHEAD => v.stream(to, reg),
                 _ => v.store(to, reg),
             }
         }

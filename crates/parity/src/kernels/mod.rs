@@ -54,15 +54,16 @@ pub struct Kernel {
 }
 
 /// Makes the functions of a kernel from the bodies: `#[target_feature]` on a wrapper lets everything that is
-/// inlined into it use the instructions.
+/// inlined into it use the instructions. `columns` are so many registers wide; `of_sums` says how wide those without weights
+/// are, which take fewer registers.
 macro_rules! kernel {
-    ($vector:expr, columns: $columns:literal $(, feature: $feature:literal)?) => {
+    ($vector:expr, columns: $columns:literal, of_sums: $of_sums:literal $(, feature: $feature:literal)?) => {
         /// # Safety
         /// As the body's; and the processor has the features.
         $(#[target_feature(enable = $feature)])?
         pub(in crate::kernels) unsafe fn sum(job: &$crate::kernels::body::Job<'_>) {
             // SAFETY: the caller's promise, passed on.
-            unsafe { $crate::kernels::body::sum::<_, $columns>($vector, job) }
+            unsafe { $crate::kernels::body::sum::<_, $of_sums>($vector, job) }
         }
         /// # Safety
         /// As the body's; and the processor has the features.

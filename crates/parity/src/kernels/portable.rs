@@ -78,4 +78,4 @@ impl Vector for Portable {
     }
 }
 
-super::kernel!(Portable, columns: 2);
+super::kernel!(Portable, columns: 2, of_sums: 2);

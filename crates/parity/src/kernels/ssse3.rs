@@ -100,4 +100,4 @@ impl Vector for Ssse3 {
     }
 }
 
-super::kernel!(Ssse3, columns: 4, feature: "ssse3");
+super::kernel!(Ssse3, columns: 4, of_sums: 8, feature: "ssse3");
