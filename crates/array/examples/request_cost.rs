@@ -11,6 +11,9 @@
 //!
 //! With `ahead` behind all that, one task reads from the first byte on, and what it will ask for is read ahead into 8 MiB of memory:
 //! `request_cost raid0 mem:256M 20000 64K 100 ahead`. Pages that the system is asked for count as well then (`perf stat -e minor-faults`).
+//!
+//! With `absorbed` behind all that, writes are answered from 64 MiB of cells, and destaged; with `absorbed-in-order` they follow one
+//! another as well: `request_cost raid0 mem:32M 20000 64K 0 absorbed-in-order`.
 
 use array::{Choices, assemble};
 use engine::ReadTerms;
@@ -27,6 +30,44 @@ const DRIVES: u16 = 8;
 const OUTSTANDING: u64 = 32;
 const AHEAD: ReadTerms = ReadTerms { read_ahead: true, cached: false, most_ahead: None };
 const ROOM: ByteCount = ByteCount(8 << 20);
+const CELLS: ByteCount = ByteCount(64 << 20);
+
+/// What is counted besides the drives' part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Requests at random, of which the cache has no part.
+    Direct,
+    /// Reads in order, ahead of which is read.
+    Ahead,
+    /// Writes that the cache answers, at random or in order.
+    Absorbed { in_order: bool },
+}
+
+impl Way {
+    fn named(name: Option<&str>) -> Result<Way, String> {
+        match name {
+            None => Ok(Way::Direct),
+            Some("ahead") => Ok(Way::Ahead),
+            Some("absorbed") => Ok(Way::Absorbed { in_order: false }),
+            Some("absorbed-in-order") => Ok(Way::Absorbed { in_order: true }),
+            Some(other) => Err(format!("'{other}' is not 'ahead', 'absorbed' or 'absorbed-in-order'")),
+        }
+    }
+
+    fn choices(self) -> Choices {
+        match self {
+            Way::Direct => Choices::default(),
+            Way::Ahead => Choices { reads: AHEAD, read_room: ROOM, ..Choices::default() },
+            Way::Absorbed { .. } => {
+                Choices { write_back: Some(CELLS), has_bytes: true, ..Choices::default() }
+            }
+        }
+    }
+
+    fn is_in_order(self) -> bool {
+        matches!(self, Way::Ahead | Way::Absorbed { in_order: true })
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,11 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (level, drive) = (field(0, "raid5").parse::<Level>()?, field(1, "mem:32M"));
     let requests: u64 = field(2, "10000").parse()?;
     let (block, reads) = (field(3, "8K").parse::<ByteCount>()?, field(4, "67").parse::<u64>()?);
-    let is_ahead = match arguments.get(5).map(String::as_str) {
-        None => false,
-        Some("ahead") => true,
-        Some(other) => return Err(format!("'{other}' is not 'ahead'").into()),
-    };
+    let way = Way::named(arguments.get(5).map(String::as_str))?;
     let mut sim = Sim::new(SimOptions { seed: 7, ..SimOptions::default() });
     let env = sim.env();
     sim.run(async move {
@@ -48,22 +85,19 @@ fn main() -> Result<(), Box<dyn Error>> {
             sources.push(drives::open(&env, &drive).await?);
         }
         let shape = Shape::new(level, DriveCount(drives));
-        let choices = match is_ahead {
-            true => Choices { reads: AHEAD, read_room: ROOM, ..Choices::default() },
-            false => Choices::default(),
-        };
-        let volume = assemble(&env, &shape, StripSize::KIB_64, sources, choices).await?;
+        let volume = assemble(&env, &shape, StripSize::KIB_64, sources, way.choices()).await?;
         let volume = Rc::new(Member::new(&env, Rc::new(volume.as_drive())));
         let left = Rc::new(Cell::new(requests));
+        let next = way.is_in_order().then(Rc::default);
         let load = |task| Load {
             volume: volume.clone(),
             left: left.clone(),
             block,
             reads,
             random: task,
-            next: is_ahead.then_some(0),
+            next: next.clone(),
         };
-        let outstanding = if is_ahead { 1 } else { OUTSTANDING };
+        let outstanding = if way == Way::Ahead { 1 } else { OUTSTANDING };
         let tasks: Vec<_> =
             (0..outstanding).map(|task| env.spawn("load", load(task).run(env.clone()))).collect();
         for task in tasks {
@@ -81,8 +115,8 @@ struct Load {
     block: ByteCount,
     reads: u64,
     random: u64,
-    /// The next block, of whoever reads in order.
-    next: Option<u64>,
+    /// The next block, where they are in order.
+    next: Option<Rc<Cell<u64>>>,
 }
 
 impl Load {
@@ -94,8 +128,8 @@ impl Load {
             self.left.set(self.left.get() - 1);
             let (state, number) = env::sync::split_mix(self.random);
             self.random = state;
-            let place = match &mut self.next {
-                Some(next) => std::mem::replace(next, *next + 1),
+            let place = match &self.next {
+                Some(next) => next.replace(next.get() + 1),
                 None => number >> 8,
             };
             let offset = ByteOffset(place % blocks * self.block.0);

@@ -38,6 +38,8 @@ pub struct Choices {
     pub streams: StreamSharing,
     /// How much of it may be in the cache alone; `None`: nothing.
     pub write_back: Option<ByteCount>,
+    /// Whether that has bytes. Without them, as for models, what it answered reaches the drives as lengths.
+    pub has_bytes: bool,
     /// How the write hole is closed, of a level with parity.
     pub write_hole: WriteHole,
     /// Between which marks that is kept.
@@ -61,13 +63,13 @@ pub async fn assemble(
     sources: Vec<Arc<dyn DriveSource>>,
     choices: Choices,
 ) -> Result<VolumeService> {
-    let Choices { streams, write_back, marks, write_hole, reads, read_room, failed } = choices;
+    let Choices { streams, write_back, has_bytes, marks, write_hole, reads, read_room, failed } = choices;
     let attachment = attachment(env, shape, strip, sources, &failed, write_hole)?;
     let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
     let cache = CacheTerms { absorb, marks, ..CacheTerms::none(attachment.spec.id) };
     let mut attachment = Attachment { streams, cache, reads, ..attachment };
     let data_log = write_back.and_then(|_| share_log(env, &mut attachment));
-    let rooms = (write_back.unwrap_or_default(), read_room);
+    let rooms = Rooms { cache: write_back.unwrap_or_default(), has_bytes, reads: read_room };
     attach(env, attachment, rooms, data_log).await
 }
 
@@ -160,18 +162,25 @@ pub(crate) fn attachment(
     Ok(Attachment { journal, ..Attachment::new(Arc::new(spec), sources, state) })
 }
 
-/// Starts a shard with so much of a cache on this thread, whose bytes are hollow, for what is dirty and for what is read, and
-/// attaches the volume to it.
+/// How much of a cache a shard has: for what is dirty, which has bytes or is hollow, and for what is read.
+#[derive(Default)]
+pub(crate) struct Rooms {
+    cache: ByteCount,
+    has_bytes: bool,
+    reads: ByteCount,
+}
+
+/// Starts a shard with so much of a cache on this thread, and attaches the volume to it.
 pub(crate) async fn attach(
     env: &Env,
     attachment: Attachment,
-    (cache, read_room): (ByteCount, ByteCount),
+    Rooms { cache, has_bytes, reads }: Rooms,
     data_log: Option<DataLogPlace>,
 ) -> Result<VolumeService> {
     let id = attachment.spec.id;
     let cells =
         u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("{cache} is too large a cache")))?;
-    let memory = [ShardMessage::ReadRoom(read_room), ShardMessage::Cells(CellShare::unkept(cells, true))];
+    let memory = [ShardMessage::ReadRoom(reads), ShardMessage::Cells(CellShare::unkept(cells, !has_bytes))];
     let Alone { volume, shard } = alone::attach(env, attachment, memory).await.map_err(refused)?;
     if let Some(place) = data_log {
         let gone = || refused("the engine's shard is gone");

@@ -55,7 +55,7 @@ enum Owner {
     /// The block's: an allocation.
     Block,
     /// Another block's, which this one views.
-    Whole { _view: BlockRef },
+    Whole { view: BlockRef },
     /// Somebody else's, who keeps it until this is dropped.
     Keeper { _keeper: Arc<dyn Send + Sync> },
 }
@@ -430,13 +430,24 @@ impl Buf {
     }
 
     /// The same bytes as a block of their own.
-    fn apart(self) -> Buf {
+    #[must_use]
+    pub fn apart(self) -> Buf {
         let (memory, len) = (self.pointer(), self.len);
         let block = self.block.map(|view| {
             let memory = NonNull::new(memory).expect("a place in a block");
-            BlockRef(new_block(memory, len, Owner::Whole { _view: view }))
+            BlockRef(new_block(memory, len, Owner::Whole { view }))
         });
         Buf { block, start: 0, len }
+    }
+
+    /// Undoes [`Buf::apart`]: the same bytes as a view of the block that they are a part of.
+    #[must_use]
+    pub fn together(self) -> Buf {
+        let Some(Owner::Whole { view }) = self.block.as_ref().map(|view| &view.block().owner) else {
+            return self;
+        };
+        let start = self.pointer() as usize - view.block().memory.as_ptr() as usize;
+        Buf { block: Some(view.clone()), start, len: self.len }
     }
 
     /// Gives up writing: the same bytes as a slice that may be cloned and cut.

@@ -153,6 +153,28 @@ fn pieces_lie_side_by_side_and_are_counted_by_themselves() {
 }
 
 #[test]
+fn what_was_apart_is_together_with_its_neighbours_again() {
+    let pool = BufferPool::new(ByteCount(1 << 20));
+    let mut first = pool.take(ByteCount(16_384)).unwrap();
+    let mut last = first.split_off(ByteCount(12_288));
+    last.bytes_mut().fill(3);
+    let second = first.split_off(ByteCount(4096));
+    let mut apart = second.apart();
+    apart.bytes_mut().fill(2);
+    let viewed = apart.freeze();
+    let again = viewed.cut(ByteCount(1), ByteCount(2));
+    let viewed = viewed.try_unfreeze().unwrap_err();
+    drop(again);
+    let second = viewed.try_unfreeze().expect("it alone is counted").together();
+    let both = second.join(last).expect("they are of one block");
+    assert_eq!((both.bytes()[0], both.bytes()[8192], both.len()), (2, 3, ByteCount(12_288)));
+    let (both, hollow) = (both.together(), Buf::hollow(ByteCount(9)).apart().together());
+    assert_eq!((both.len(), hollow.len()), (ByteCount(12_288), ByteCount(9)), "it is no part of another");
+    drop((first, both));
+    assert_eq!(pool.used(), ByteCount::ZERO);
+}
+
+#[test]
 fn a_whole_lives_as_long_as_any_of_its_pieces() {
     let pool = BufferPool::new(ByteCount(1 << 20));
     let mut pieces = pool.take(ByteCount(16_384)).unwrap().carve(ByteCount(4096));

@@ -152,7 +152,7 @@ fn choices(configuration: &Configuration, server: &Server) -> Choices {
     let (reads, read_room) = (reads(configuration), configuration.read_room());
     let marks = marks(&configuration.controller);
     let (write_back, failed) = (configuration.write_back, configuration.failed);
-    Choices { streams, write_back, marks, write_hole, reads, read_room, failed }
+    Choices { streams, write_back, has_bytes: false, marks, write_hole, reads, read_room, failed }
 }
 
 /// A controller with its drives, as a method of measuring finds it.

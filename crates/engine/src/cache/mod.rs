@@ -205,7 +205,7 @@ impl Cache {
             let bytes = stored.range();
             let (stripe, within) = self.geometry().stripe_of(bytes.start);
             let range = ByteRange::new(ByteOffset(within.0), bytes.len);
-            self.admit_found(stripe, range, Held::in_cells(Rc::new([stored]), waiting.clone()));
+            self.admit_found(stripe, range, Held::in_cells(stored, waiting.clone()));
         }
         self.note_dirty();
     }
@@ -254,8 +254,8 @@ impl Cache {
             Some(room) => {
                 let start = self.in_volume(stripe, range).start;
                 let index = self.index.get().expect("what is answered has a place in the memory");
-                let cells = self.shard.cells().store(index, start, &data, room);
-                (self.columns(range), Held::in_cells(cells, waiting.clone()))
+                let stored = self.shard.cells().store(index, start, &data, room);
+                (self.columns(range), Held::in_cells(stored, waiting.clone()))
             }
             None => (self.columns_of_cells(range), Held::given(data, waiting.clone())),
         };

@@ -2,18 +2,20 @@
 //!
 //! # Fault model and invariants
 //! That of [`log::Cells`]: the process ends between any two stores, and what was stored stays. A write is in its cells before anybody
-//! is told that it is anywhere. A cell is free when nothing is in it, *and* nobody looks at it any more: a drive that does not
-//! return what it was given keeps a cell for as long.
+//! is told that it is anywhere. A cell is free when nothing is in it, *and* nobody looks at it any more, nor at what a write has beside it: a
+//! drive that does not return what it was given keeps cells for as long.
 //!
 //! Nothing is forgotten by being dropped: a cell is cleared where somebody says that it is [settled](Stored::settle), and
 //! nowhere else. A volume that goes away, or a process that ends, leaves what it has.
 
 use crate::memory::{CellShare, FoundCell};
+use crate::shard::cell_run::{CellRun, Places};
 use crate::shard::contents::Contents;
 use env::sync::{Credits, Signal};
 use env::{Buf, Env, Slice, Words};
 use log::memory::descriptor_at;
 use log::{CELL, CellRange, Cells, Descriptor};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -26,7 +28,9 @@ pub(crate) struct CellRoom {
     /// The cells by their numbers.
     contents: RefCell<Contents<Content>>,
     /// Cells that were cleared, and that somebody may look at still.
-    viewed: RefCell<Vec<(u32, Slice)>>,
+    viewed: RefCell<Vec<Viewed>>,
+    /// How many these are.
+    viewed_cells: Cell<usize>,
     reserved: Cell<usize>,
     total: Cell<usize>,
     sequence: Cell<u64>,
@@ -40,10 +44,16 @@ pub(crate) struct CellRoom {
 enum Content {
     /// Free: the way to its bytes.
     Free(Buf),
-    /// Bytes of a volume, and which.
-    Kept(Descriptor, Slice),
+    /// Bytes of that write.
+    Kept(Rc<CellRun>),
     /// Cleared.
     Viewed,
+}
+
+/// Cells of a write that were cleared.
+struct Viewed {
+    run: Rc<CellRun>,
+    cells: Places,
 }
 
 /// Cells that are set aside for a write.
@@ -58,14 +68,13 @@ impl Drop for Room {
     }
 }
 
-/// A part of a write that is in a cell.
+/// A write that is in cells, or a part of one. Clones are the same bytes.
+#[derive(Clone)]
 pub(crate) struct Stored {
-    /// Its bytes.
-    pub(crate) slice: Slice,
     of: Rc<CellRoom>,
-    descriptor: Descriptor,
-    /// How much of it is not settled.
-    left: Cell<u16>,
+    run: Rc<CellRun>,
+    /// Which bytes of its volume.
+    range: ByteRange,
 }
 
 impl CellRoom {
@@ -76,6 +85,7 @@ impl CellRoom {
             cells: RefCell::default(),
             contents: RefCell::default(),
             viewed: RefCell::default(),
+            viewed_cells: Cell::new(0),
             reserved: Cell::new(0),
             total: Cell::new(0),
             sequence: Cell::new(0),
@@ -97,8 +107,11 @@ impl CellRoom {
         }
         drop(cells);
         let mut contents = self.contents.borrow_mut();
-        for (slot, bytes) in free {
-            contents.insert(slot, Content::Free(bytes));
+        // Each part is a block of this shard's, whose views no other shard counts.
+        for (first, whole) in side_by_side(free) {
+            for (slot, cell) in (first..).zip(cells_of(whole.apart())) {
+                contents.insert(slot, Content::Free(cell));
+            }
         }
         drop(contents);
         *self.words.borrow_mut() = Some(words);
@@ -115,7 +128,8 @@ impl CellRoom {
             // A volume that is attached once more has let go of some.
             let is_there = Descriptor::load(*slot, |word| words.load(word)) == Some(*descriptor);
             if is_there && contents.get_mut(*slot).is_none() {
-                contents.insert(*slot, Content::Kept(*descriptor, bytes.clone()));
+                let run = CellRun::found(*slot, *descriptor, bytes.clone());
+                contents.insert(*slot, Content::Kept(Rc::new(run)));
                 self.total.set(self.total.get() + 1);
                 self.sequence.set(self.sequence.get().max(descriptor.sequence));
                 adopted.push((*slot, *descriptor));
@@ -129,23 +143,19 @@ impl CellRoom {
     pub(crate) fn all_of(self: &Rc<Self>, volume: u32) -> Vec<Stored> {
         let contents = self.contents.borrow();
         let kept = contents.iter().filter_map(|(slot, content)| match content {
-            Content::Kept(descriptor, bytes) => Some((slot, *descriptor, bytes.clone())),
-            Content::Free(_) | Content::Viewed => None,
+            Content::Kept(run) if run.volume == volume => Some((slot, run.take_up(slot), run.clone())),
+            Content::Free(_) | Content::Kept(_) | Content::Viewed => None,
         });
-        let mut mine: Vec<(u32, Descriptor, Slice)> =
-            kept.filter(|(_, descriptor, _)| descriptor.bytes.volume == volume).collect();
+        let mut mine: Vec<(u32, Descriptor, Rc<CellRun>)> = kept.collect();
         mine.sort_unstable_by_key(|(slot, descriptor, _)| (descriptor.sequence, descriptor.bytes, *slot));
         let mut cells = self.cells.borrow_mut();
         cells.forget(volume);
         cells.found(mine.iter().map(|(slot, descriptor, _)| (*slot, *descriptor)));
-        let stored = |(_, descriptor, bytes): (u32, Descriptor, Slice)| self.stored(descriptor, &bytes);
+        let stored = |(_, descriptor, run): (u32, Descriptor, Rc<CellRun>)| {
+            let range = descriptor.bytes.range();
+            Stored { of: self.clone(), run, range }
+        };
         mine.into_iter().map(stored).collect()
-    }
-
-    fn stored(self: &Rc<Self>, descriptor: Descriptor, cell: &Slice) -> Stored {
-        let CellRange { start, len, .. } = descriptor.bytes;
-        let slice = cell.cut(ByteCount(start.into()), ByteCount(len.into()));
-        Stored { slice, of: self.clone(), descriptor, left: Cell::new(len) }
     }
 
     /// How many cells a write needs.
@@ -170,82 +180,83 @@ impl CellRoom {
     ///
     /// # Panics
     /// When less was set aside for it.
-    pub(crate) fn store(
-        self: &Rc<Self>,
-        volume: u32,
-        start: ByteOffset,
-        data: &Slice,
-        room: Room,
-    ) -> Rc<[Stored]> {
+    pub(crate) fn store(self: &Rc<Self>, volume: u32, start: ByteOffset, data: &Slice, room: Room) -> Stored {
         let range = ByteRange::new(start, data.len());
         assert!(room.cells >= CellRoom::cells_for(range), "cells are set aside for {range:?}");
         drop(room);
         self.sequence.set(self.sequence.get() + 1);
         let sequence = self.sequence.get();
-        let parts = CellRange::parts(volume, range);
-        parts.map(|bytes| self.store_part(Descriptor { sequence, bytes }, start, data)).collect()
-    }
-
-    fn store_part(self: &Rc<Self>, descriptor: Descriptor, start: ByteOffset, data: &Slice) -> Stored {
-        let slot = self.cells.borrow_mut().take(&descriptor).expect("a cell was set aside");
+        let mut cells = self.cells.borrow_mut();
+        let mut take = |bytes| cells.take(&Descriptor { sequence, bytes }).expect("a cell was set aside");
+        let slots: SmallVec<[u32; 16]> = CellRange::parts(volume, range).map(&mut take).collect();
+        drop(cells);
+        let run = Rc::new(CellRun::new(volume, sequence, range, &slots));
         let mut contents = self.contents.borrow_mut();
-        let content = contents.get_mut(slot).expect("a cell is known");
-        let Content::Free(mut cell) = std::mem::replace(content, Content::Viewed) else {
-            panic!("cell {slot} is free");
-        };
-        let (bytes, range) = (descriptor.bytes, descriptor.bytes.range());
-        if !cell.is_hollow() {
-            let (at, len) = (usize::from(bytes.start), usize::from(bytes.len));
-            data.cut(range.start - start, range.len).copy_to(&mut cell.bytes_mut()[at..at + len]);
-        }
-        let cell = cell.freeze();
+        let memory = slots.iter().map(|slot| {
+            let content = contents.get_mut(*slot).expect("a cell is known");
+            match std::mem::replace(content, Content::Kept(run.clone())) {
+                Content::Free(cell) => cell,
+                Content::Kept(_) | Content::Viewed => panic!("cell {slot} is free"),
+            }
+        });
+        run.fill(memory, data);
+        drop(contents);
         let words = self.words.borrow();
         let words = words.as_ref().expect("cells come with their words");
-        for (word, value) in descriptor.stores(slot) {
-            words.store(word, value);
+        for (slot, descriptor) in run.descriptors() {
+            for (word, value) in descriptor.stores(slot) {
+                words.store(word, value);
+            }
         }
-        let stored = self.stored(descriptor, &cell);
-        *content = Content::Kept(descriptor, cell);
-        stored
+        Stored { of: self.clone(), run, range }
     }
 
     /// Forgets what is in cells of a volume, and would be laid over its drives. Nobody may have it in a line.
     pub(crate) fn discard(self: &Rc<Self>, volume: u32) {
         for stored in self.all_of(volume) {
-            stored.settle(stored.slice.len());
+            stored.settle();
         }
         self.changed.notify(&self.env);
     }
 
-    fn done(&self, descriptor: &Descriptor) {
-        let CellRange { volume, cell, .. } = descriptor.bytes;
-        let cleared = self.cells.borrow_mut().done(volume, cell, descriptor.sequence);
+    /// Cells of the volume of which a write has nothing any more that is to be kept.
+    fn done(&self, run: &CellRun, done: &[u64]) {
         let words = self.words.borrow();
-        for slot in cleared {
-            words.as_ref().expect("cells come with their words").store(descriptor_at(slot), 0);
-            let was = self.contents.borrow_mut().insert(slot, Content::Viewed);
-            let Some(Content::Kept(_, bytes)) = was else { panic!("something was in cell {slot}") };
-            self.viewed.borrow_mut().push((slot, bytes));
+        let words = words.as_ref().expect("cells come with their words");
+        for cell in done {
+            let cleared = self.cells.borrow_mut().done(run.volume, *cell, run.sequence);
+            for slot in cleared {
+                words.store(descriptor_at(slot), 0);
+                self.note_viewed(slot);
+            }
         }
+    }
+
+    /// A cell was cleared.
+    fn note_viewed(&self, slot: u32) {
+        let was = self.contents.borrow_mut().insert(slot, Content::Viewed);
+        let Some(Content::Kept(run)) = was else { panic!("something was in cell {slot}") };
+        let place = run.place_of(slot);
+        let mut viewed = self.viewed.borrow_mut();
+        match viewed.last_mut() {
+            Some(last) if Rc::ptr_eq(&last.run, &run) => last.cells.push(place),
+            _ => viewed.push(Viewed { run, cells: Places::from_iter([place]) }),
+        }
+        self.viewed_cells.set(self.viewed_cells.get() + 1);
     }
 
     /// Makes cells free that nobody looks at any more.
     fn reclaim(&self) {
-        let viewed = self.viewed.take();
-        for (slot, bytes) in viewed {
-            // Of a model there is nothing to look at.
-            let unviewed = match bytes.is_hollow() {
-                true => Ok(Buf::hollow(bytes.len())),
-                false => bytes.try_unfreeze(),
-            };
-            match unviewed {
-                Ok(cell) => {
-                    self.contents.borrow_mut().insert(slot, Content::Free(cell));
-                    self.cells.borrow_mut().cleared(&[slot]);
-                }
-                Err(bytes) => self.viewed.borrow_mut().push((slot, bytes)),
-            }
-        }
+        let (mut contents, mut cells) = (self.contents.borrow_mut(), self.cells.borrow_mut());
+        let mut free = |slot, memory| {
+            contents.insert(slot, Content::Free(memory));
+            cells.cleared(&[slot]);
+            self.viewed_cells.set(self.viewed_cells.get() - 1);
+        };
+        self.viewed.borrow_mut().retain_mut(|Viewed { run, cells }| {
+            *cells = run.release(std::mem::take(cells), &mut free);
+            !cells.is_empty()
+        });
     }
 
     /// How many cells there are.
@@ -255,7 +266,7 @@ impl CellRoom {
 
     /// How many of them are taken, or set aside, in percent.
     pub(crate) fn fill(&self) -> usize {
-        let taken = self.total() - self.cells.borrow().free() - self.viewed.borrow().len();
+        let taken = self.total() - self.cells.borrow().free() - self.viewed_cells.get();
         (taken + self.reserved.get()) * 100 / self.total().max(1)
     }
 }
@@ -263,17 +274,51 @@ impl CellRoom {
 impl Stored {
     /// Which bytes of its volume it is.
     pub(crate) fn range(&self) -> ByteRange {
-        self.descriptor.bytes.range()
+        self.range
     }
 
-    /// Bytes of it need not be kept: they are on the drives, or lie under newer data that is there, or in cells. Said once of each.
-    pub(crate) fn settle(&self, len: ByteCount) {
-        let left = u64::from(self.left.get()).checked_sub(len.0).expect("a byte is settled once");
-        self.left.set(left as u16);
-        if left == 0 {
-            self.of.done(&self.descriptor);
-        }
+    /// A part of it, of `len` bytes from `at` on.
+    pub(crate) fn cut(&self, at: ByteCount, len: ByteCount) -> Stored {
+        let range = ByteRange::new(self.range.start + at, len);
+        assert!(self.range.contains(range), "{range:?} is not of {:?}", self.range);
+        Stored { range, ..self.clone() }
+    }
+
+    /// Its bytes, one slice after the other.
+    pub(crate) fn slices(&self) -> SmallVec<[Slice; 2]> {
+        self.run.slices(self.range)
+    }
+
+    /// It need not be kept: it is on the drives, or lies under newer data that is there, or in cells. Said once of each byte.
+    pub(crate) fn settle(&self) {
+        self.of.done(&self.run, &self.run.settle(self.range));
     }
 }
 
-const _: () = assert!(CELL.0 <= u16::MAX as u64);
+/// Cells that lie side by side, in memory as by their numbers, as one.
+fn side_by_side(cells: impl IntoIterator<Item = (u32, Buf)>) -> Vec<(u32, Buf)> {
+    let mut runs: Vec<(u32, Buf)> = Vec::new();
+    for (slot, cell) in cells {
+        let cell = cell.together();
+        match runs.pop() {
+            Some((first, run)) if u64::from(first) + run.len().0 / CELL.0 == u64::from(slot) => {
+                match run.join(cell) {
+                    Ok(run) => runs.push((first, run)),
+                    Err((run, cell)) => runs.extend([(first, run), (slot, cell)]),
+                }
+            }
+            before => runs.extend(before.into_iter().chain([(slot, cell)])),
+        }
+    }
+    runs
+}
+
+/// Each of these cells, as parts of the same block.
+fn cells_of(cells: Buf) -> impl Iterator<Item = Buf> {
+    let mut rest = Some(cells).filter(|cells| !cells.is_empty());
+    std::iter::from_fn(move || {
+        let mut cell = rest.take()?;
+        rest = Some(cell.split_off(CELL)).filter(|rest| !rest.is_empty());
+        Some(cell)
+    })
+}

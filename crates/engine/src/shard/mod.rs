@@ -1,5 +1,6 @@
 //! What the rooms of the engine have of the shard that they run on.
 
+mod cell_run;
 mod cells;
 mod clean;
 mod contents;
