@@ -14,6 +14,7 @@ mod log_devices;
 mod lost_blocks;
 mod medium;
 mod members;
+mod quick_reads;
 mod reads;
 mod regressions;
 mod reshape;

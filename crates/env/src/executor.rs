@@ -10,6 +10,7 @@
 //! - Timers fire in the order of their deadline, then of their creation.
 //! - The order of polling is a function of the order of wakes, and of what each task has left of its turn (or, for exploration, of a seed).
 
+use crate::error::{IoError, IoErrorKind};
 use crate::ops::OpTable;
 use crate::time::Instant;
 use std::cell::{Cell, RefCell};
@@ -427,8 +428,8 @@ impl Executor {
     /// Fails, for their waiters, the operations whose time limit has passed. They stay in flight: what
     /// they hold comes back when the drive returns them.
     pub fn expire_operations(&self, now: Instant) {
-        for task in self.ops.expire(now) {
-            self.wake(task);
+        for waiter in self.ops.expire(now) {
+            waiter.hear(self, IoError::new(IoErrorKind::TimedOut));
         }
     }
 

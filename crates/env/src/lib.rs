@@ -59,7 +59,7 @@ pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
 pub use kept::{KeptMemory, KeptSize, Words};
 pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
-pub use ops::{Completion, Io, IoOutcome};
+pub use ops::{Completion, Io, IoOutcome, OnReturn};
 pub use past_caches::copy_past_caches;
 pub use runners::Runners;
 pub use service::{Served, Service};

@@ -4,7 +4,8 @@ use crate::buffers::{Bufs, Slice, Slices};
 use crate::drive::{Drive, DriveInfo, DriveSource, Durability, IoRequest};
 use crate::error::{self, IoError, IoErrorKind};
 use crate::health::DriveHealth;
-use crate::ops::{Io, IoOutcome, Metered};
+use crate::ops::{Completion, Io, IoOutcome, Metered, OnReturn, Waiter};
+use crate::time::Instant;
 use crate::traffic::TrafficRow;
 use crate::world::Env;
 use smallvec::smallvec;
@@ -80,12 +81,26 @@ impl Member {
     /// Starts any request.
     pub fn start(&self, request: IoRequest) -> Io {
         let executor = self.env.executor();
-        let now = executor.tick();
-        let metered = self.traffic.as_ref().and_then(|row| Metered::start(row, &request, now));
-        let deadline = now + self.time_limit.get();
+        let (deadline, metered) = self.begin(&request);
         let (io, completion) = Io::start(executor, deadline, Some(self.outstanding.clone()), metered);
         self.drive.start(request, completion);
         io
+    }
+
+    /// Starts a request of which `whom` hears, as `token`: when the drive returns it, or when its time is up. That may be before this returns.
+    pub fn start_for(&self, request: IoRequest, whom: Rc<dyn OnReturn>, token: u32) {
+        let (deadline, metered) = self.begin(&request);
+        let (waiter, outstanding) = (Waiter::OnReturn(whom, token), Some(self.outstanding.clone()));
+        let completion = Completion::start(self.env.executor(), deadline, waiter, outstanding, metered);
+        self.drive.start(request, completion);
+    }
+
+    /// Until when a request that starts now has time, and where it counts.
+    #[inline]
+    fn begin(&self, request: &IoRequest) -> (Instant, Option<Metered>) {
+        let now = self.env.executor().tick();
+        let metered = self.traffic.as_ref().and_then(|row| Metered::start(row, request, now));
+        (now + self.time_limit.get(), metered)
     }
 
     /// Starts filling `buffers` from `offset` on.

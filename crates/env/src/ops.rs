@@ -6,6 +6,7 @@
 //!   [`IoErrorKind::Gone`]: a drive that forgets an operation cannot hang its waiter.
 //! - Whatever the operation holds (buffers) stays with it until it is returned, even when nobody waits any
 //!   more: late data lands in memory that nobody else has.
+//! - An operation that needs no task ([`OnReturn`]) is told of once: returned, or late. What the drive brings after that is dropped.
 //! - An [`Io`] dropped before it finished panics, unless its executor is being killed or the thread is
 //!   already panicking: forgetting an I/O is a defect, [`Io::abandon`] is a decision.
 
@@ -62,11 +63,50 @@ impl IoOutcome {
 
 const TIMED_OUT: IoError = IoError::new(IoErrorKind::TimedOut);
 
+/// Whoever is to hear of operations without a task that waits for them.
+///
+/// It is called once for each: by the drive, from within whatever the drive is about, or by the executor when the time limit has passed. So it starts no operation, and
+/// borrows nothing that a drive or a task may hold borrowed; it may wake tasks.
+pub trait OnReturn {
+    /// What the operation came to that was started with `token`.
+    fn returned(&self, token: u32, outcome: IoOutcome);
+}
+
+/// Who hears of an operation in flight.
+#[derive(Default)]
+pub(crate) enum Waiter {
+    /// Nobody has asked so far.
+    #[default]
+    Nobody,
+    /// Whoever polled for it last.
+    Task(TaskId),
+    /// Somebody who needs no task.
+    OnReturn(Rc<dyn OnReturn>, u32),
+}
+
+impl Waiter {
+    /// The operation failed, while the drive still has it.
+    pub(crate) fn hear(self, executor: &Executor, error: IoError) {
+        match self {
+            Waiter::Nobody => {}
+            Waiter::Task(task) => executor.wake(task),
+            Waiter::OnReturn(whom, token) => whom.returned(token, IoOutcome::failed(error)),
+        }
+    }
+}
+
+/// What is to be done when the drive has returned an operation, with nothing borrowed.
+enum Told {
+    Nobody,
+    Task(TaskId),
+    OnReturn(Rc<dyn OnReturn>, u32, IoOutcome),
+}
+
 enum State {
     Free,
-    /// The drive has it. `waiter` is whoever polled for it last.
+    /// The drive has it.
     InFlight {
-        waiter: Option<TaskId>,
+        waiter: Waiter,
         deadline: Instant,
     },
     /// Returned, not yet taken.
@@ -83,6 +123,18 @@ struct Slot {
     state: State,
 }
 
+impl Slot {
+    /// The operation has failed for its waiter, who is to hear of that; the drive still has it.
+    fn fail(&mut self, error: IoError) -> Waiter {
+        let State::InFlight { waiter, .. } = &mut self.state else { return Waiter::Nobody };
+        let waiter = std::mem::take(waiter);
+        // A task looks for itself when it is woken; anybody else is told.
+        let told = matches!(waiter, Waiter::OnReturn(..));
+        self.state = State::Expired { told, error };
+        waiter
+    }
+}
+
 /// The operations of one executor.
 #[derive(Default)]
 pub(crate) struct OpTable {
@@ -95,7 +147,7 @@ pub(crate) struct OpTable {
 }
 
 impl OpTable {
-    fn start(&self, deadline: Instant) -> (u32, u32) {
+    fn start(&self, deadline: Instant, waiter: Waiter) -> u32 {
         if deadline < self.earliest.get() || self.in_flight.get() == 0 {
             self.earliest.set(deadline);
         }
@@ -105,9 +157,9 @@ impl OpTable {
             slots.len() as u32 - 1
         });
         let slot = &mut slots[index as usize];
-        slot.state = State::InFlight { waiter: None, deadline };
+        slot.state = State::InFlight { waiter, deadline };
         self.in_flight.set(self.in_flight.get() + 1);
-        (index, slot.generation)
+        index
     }
 
     fn release(&self, slot: &mut Slot, index: u32) {
@@ -116,21 +168,32 @@ impl OpTable {
         self.free.borrow_mut().push(index);
     }
 
-    /// Takes the drive's answer; returns whom to wake.
-    fn complete(&self, index: u32, outcome: IoOutcome) -> Option<TaskId> {
+    /// Takes the drive's answer; returns whom to tell.
+    fn complete(&self, index: u32, outcome: IoOutcome) -> Told {
         self.in_flight.set(self.in_flight.get() - 1);
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
         if let State::InFlight { waiter, .. } = &mut slot.state {
-            let waiter = waiter.take();
-            slot.state = State::Done(outcome);
-            return waiter;
+            return match std::mem::take(waiter) {
+                Waiter::OnReturn(whom, token) => {
+                    self.release(slot, index);
+                    Told::OnReturn(whom, token, outcome)
+                }
+                Waiter::Task(task) => {
+                    slot.state = State::Done(outcome);
+                    Told::Task(task)
+                }
+                Waiter::Nobody => {
+                    slot.state = State::Done(outcome);
+                    Told::Nobody
+                }
+            };
         }
         self.complete_late(slot, index);
         drop(slots);
         // With nothing borrowed: nobody wants what it brought.
         drop(outcome);
-        None
+        Told::Nobody
     }
 
     /// The drive returns what its waiter was told about, or is to be told about.
@@ -152,7 +215,7 @@ impl OpTable {
         let slot = &mut slots[index as usize];
         match &mut slot.state {
             State::InFlight { waiter, .. } => {
-                *waiter = Some(executor.current());
+                *waiter = Waiter::Task(executor.current());
                 Poll::Pending
             }
             State::Expired { told, error } => {
@@ -216,34 +279,33 @@ impl OpTable {
         matches!(self.slots.borrow()[index as usize].state, State::InFlight { .. })
     }
 
-    /// Tells the waiter of an operation that it failed while the drive still has it; returns whom to wake.
-    fn fail_early(&self, index: u32, error: IoError) -> Option<TaskId> {
-        let mut slots = self.slots.borrow_mut();
-        let slot = &mut slots[index as usize];
-        let State::InFlight { waiter, .. } = &mut slot.state else { return None };
-        let waiter = waiter.take();
-        slot.state = State::Expired { told: false, error };
-        waiter
+    /// An operation has failed for whoever waits for it, while the drive still has it; returns who is to hear of that.
+    fn fail_early(&self, index: u32, error: IoError) -> Waiter {
+        self.slots.borrow_mut()[index as usize].fail(error)
     }
 
-    pub(crate) fn expire(&self, now: Instant) -> Vec<TaskId> {
-        let mut woken = Vec::new();
+    /// The operations whose time is up fail; returns who is to hear of that.
+    pub(crate) fn expire(&self, now: Instant) -> Vec<Waiter> {
         if self.next_expiry(now).is_none() {
-            return woken;
+            return Vec::new();
         }
-        for slot in self.slots.borrow_mut().iter_mut() {
-            if let State::InFlight { waiter, deadline } = &mut slot.state
-                && *deadline <= now
-            {
-                woken.extend(waiter.take());
-                slot.state = State::Expired { told: false, error: TIMED_OUT };
-            }
-        }
-        woken
+        let is_late =
+            |slot: &&mut Slot| matches!(&slot.state, State::InFlight { deadline, .. } if *deadline <= now);
+        let mut slots = self.slots.borrow_mut();
+        slots.iter_mut().filter(is_late).map(|slot| slot.fail(TIMED_OUT)).collect()
     }
 
+    /// Nobody waits for any operation any more.
     pub(crate) fn abandon_all(&self) {
         self.killed.set(true);
+        let needs_no_task =
+            |slot: &&mut Slot| matches!(&slot.state, State::InFlight { waiter: Waiter::OnReturn(..), .. });
+        let mut slots = self.slots.borrow_mut();
+        let forgotten: Vec<Waiter> =
+            slots.iter_mut().filter(needs_no_task).map(|slot| slot.fail(TIMED_OUT)).collect();
+        drop(slots);
+        // With nothing borrowed: what is dropped may be the last to hold a volume.
+        drop(forgotten);
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -298,6 +360,22 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// The drive's side of a new operation: see [`Io::start`].
+    #[inline]
+    pub(crate) fn start(
+        executor: &Rc<Executor>,
+        deadline: Instant,
+        waiter: Waiter,
+        outstanding: Option<Rc<Cell<u32>>>,
+        metered: Option<Metered>,
+    ) -> Completion {
+        let index = executor.ops.start(deadline, waiter);
+        if let Some(outstanding) = &outstanding {
+            outstanding.set(outstanding.get() + 1);
+        }
+        Completion { executor: Rc::downgrade(executor), index, outstanding, metered, returned: false }
+    }
+
     /// Returns the operation to whoever waits for it.
     pub fn complete(mut self, outcome: IoOutcome) {
         self.finish(outcome);
@@ -311,10 +389,8 @@ impl Completion {
     /// Tells whoever waits that the operation failed, while the drive goes on having it: what was asked for
     /// may still happen. Only completing it says that it cannot any more; until then it counts as outstanding.
     pub fn fail_early(&self, error: IoError) {
-        if let Some(executor) = self.executor.upgrade()
-            && let Some(waiter) = executor.ops.fail_early(self.index, error)
-        {
-            executor.wake(waiter);
+        if let Some(executor) = self.executor.upgrade() {
+            executor.ops.fail_early(self.index, error).hear(&executor, error);
         }
     }
 
@@ -327,8 +403,10 @@ impl Completion {
         if let Some(metered) = self.metered.take() {
             metered.end(executor.tick(), &outcome.result);
         }
-        if let Some(waiter) = executor.ops.complete(self.index, outcome) {
-            executor.wake(waiter);
+        match executor.ops.complete(self.index, outcome) {
+            Told::Nobody => {}
+            Told::Task(task) => executor.wake(task),
+            Told::OnReturn(whom, token, outcome) => whom.returned(token, outcome),
         }
     }
 }
@@ -358,13 +436,8 @@ impl Io {
         outstanding: Option<Rc<Cell<u32>>>,
         metered: Option<Metered>,
     ) -> (Io, Completion) {
-        let (index, _) = executor.ops.start(deadline);
-        if let Some(outstanding) = &outstanding {
-            outstanding.set(outstanding.get() + 1);
-        }
-        let completion =
-            Completion { executor: Rc::downgrade(executor), index, outstanding, metered, returned: false };
-        (Io { executor: executor.clone(), index, finished: false }, completion)
+        let completion = Completion::start(executor, deadline, Waiter::Nobody, outstanding, metered);
+        (Io { executor: executor.clone(), index: completion.index, finished: false }, completion)
     }
 
     /// Stops waiting, on purpose: the operation goes on, and what it holds goes home when it returns.

@@ -1,8 +1,8 @@
 //! Operations: returned once, perhaps late, never forgotten.
 
 use env::{
-    Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoErrorKind, IoOutcome, IoRequest,
-    Member,
+    Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoError, IoErrorKind, IoOutcome,
+    IoRequest, Member, OnReturn,
 };
 use smallvec::smallvec;
 use std::cell::RefCell;
@@ -174,6 +174,74 @@ fn a_time_out_that_nobody_has_looked_at_stays_one_when_the_drive_returns() {
         assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
     })
     .unwrap();
+}
+
+/// Hears of operations, and notes what they came to.
+#[derive(Default)]
+struct Listener {
+    heard: RefCell<Vec<(u32, Result<u64, IoErrorKind>)>>,
+}
+
+impl OnReturn for Listener {
+    fn returned(&self, token: u32, outcome: IoOutcome) {
+        self.heard.borrow_mut().push((token, outcome.result.map_err(|error| error.kind)));
+    }
+}
+
+/// With no task: told when the drive returns it, or when its time is up, and never twice.
+#[test]
+fn an_operation_without_a_task_is_told_of_once() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let listener = Rc::new(Listener::default());
+        let start = |token| {
+            let buf = env.pool().take(ByteCount(4096)).unwrap();
+            let request = IoRequest::Read { offset: ByteOffset(0), buffers: smallvec![buf] };
+            drive.start_for(request, listener.clone(), token);
+        };
+        start(7);
+        assert!(listener.heard.borrow().is_empty() && drive.outstanding() == 1);
+        return_one(&kept);
+        assert_eq!(*listener.heard.borrow(), [(7, Ok(4096))]);
+        // One that is late, and another one that takes its place meanwhile.
+        start(8);
+        env.sleep(LIMIT).await;
+        env.sleep(LIMIT).await;
+        assert_eq!(listener.heard.borrow()[1..], [(8, Err(IoErrorKind::TimedOut))]);
+        assert_eq!((drive.outstanding(), env.pool().used()), (1, ByteCount(4096)));
+        start(9);
+        return_one(&kept);
+        return_one(&kept);
+        assert_eq!(listener.heard.borrow()[2..], [(9, Ok(4096))]);
+        // One that fails while the drive has it.
+        start(10);
+        kept.borrow()[0].1.fail_early(IoError::new(IoErrorKind::Gone));
+        assert_eq!(listener.heard.borrow()[3..], [(10, Err(IoErrorKind::Gone))]);
+        return_one(&kept);
+        // One that the drive forgets.
+        start(11);
+        kept.borrow_mut().clear();
+        assert_eq!(listener.heard.borrow()[4..], [(11, Err(IoErrorKind::Gone))]);
+        assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
+        assert_eq!((env.pool().used(), Rc::strong_count(&listener)), (ByteCount::ZERO, 1));
+    })
+    .unwrap();
+}
+
+/// Whoever was to hear of it is let go, though the drive has it still.
+#[test]
+fn nobody_hears_of_an_operation_of_a_process_that_was_killed() {
+    let sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    let (drive, kept) = keeper(&env, LIMIT);
+    let listener = Rc::new(Listener::default());
+    drive.start_for(IoRequest::Flush, listener.clone(), 1);
+    env.executor().kill_all();
+    assert_eq!(Rc::strong_count(&listener), 1);
+    return_one(&kept);
+    assert!(listener.heard.borrow().is_empty());
 }
 
 #[test]

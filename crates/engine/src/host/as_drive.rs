@@ -1,19 +1,13 @@
 //! A volume as a drive, for whoever sees only drives: StorageBench, other arrays.
 
-use crate::host::Volume;
+use crate::host::{Volume, VolumeDrive};
 use crate::volume::VolumeSpec;
 use env::{
-    Buf, Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Served,
-    Service, Slice,
+    Buf, Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Service,
+    Slice,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
-
-/// Requests to a drive that is a volume that are under way at a time.
-const MOST_REQUESTS: usize = 512;
-
-/// A volume, as this shard serves it, behind the interface of a drive.
-pub type VolumeDrive = Served<VolumeService>;
 
 /// A volume, as this shard serves it: the requests of a drive, answered by async functions.
 pub struct VolumeService {
@@ -47,8 +41,7 @@ impl VolumeService {
 
     /// The volume as a drive.
     pub fn as_drive(self) -> VolumeDrive {
-        let env = self.volume.shard().env().clone();
-        Served::new(&env, self, MOST_REQUESTS)
+        VolumeDrive::new(self)
     }
 }
 

@@ -19,11 +19,11 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
 /// Where a range inside one strip lies.
-struct Spot {
+pub(super) struct Spot {
     drive: DriveIndex,
-    member: Rc<Member>,
+    pub(super) member: Rc<Member>,
     /// On the raw drive.
-    offset: ByteOffset,
+    pub(super) offset: ByteOffset,
 }
 
 /// What a write without redundancy holds while it is under way.
@@ -35,7 +35,7 @@ enum Writer {
 }
 
 /// Where a range inside one strip can be read without further ado; `None` where it cannot, or is not inside one.
-fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> {
+pub(super) fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> {
     let geometry = volume.geometry();
     let (stripe, within) = geometry.stripe_of(range.start);
     let (index, at) = geometry.strip_of(within);
@@ -77,6 +77,12 @@ fn copy_in_doubt(
     volume.choose_copy(stripe, map, index, bytes, may)
 }
 
+/// Whether what was just read inside one strip may be zeroes by now, since it was given up while it was read.
+pub(super) fn was_lost(volume: &Recovery, range: ByteRange) -> bool {
+    let (stripe, within) = volume.geometry().stripe_of(range.start);
+    volume.is_lost(stripe, ByteRange::new(ByteOffset(within.0), range.len))
+}
+
 /// Reads on the fast path. `Err` with the buffer: take the long way; without: a drive kept the buffer.
 pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
     if volume.may_be_dirty(range) {
@@ -86,13 +92,8 @@ pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Resu
     let io = member.read(offset, smallvec![buf]);
     let mut outcome = io.await;
     let buf = outcome.buffers.pop();
-    // What was given up while it was read may be zeroes by now.
-    let is_lost = || {
-        let (stripe, within) = volume.geometry().stripe_of(range.start);
-        volume.is_lost(stripe, ByteRange::new(ByteOffset(within.0), range.len))
-    };
     match (outcome.result, buf) {
-        (Ok(_), Some(buf)) if !is_lost() => {
+        (Ok(_), Some(buf)) if !was_lost(volume, range) => {
             volume.count(|counters| counters.fast_path += 1);
             Ok(buf)
         }

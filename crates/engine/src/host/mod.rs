@@ -8,13 +8,15 @@ mod block_target;
 mod exchange;
 mod fast_path;
 mod moving;
+mod quick_reads;
 mod runs;
 mod split;
 mod stripe_request;
 mod volume;
 
-pub use as_drive::{VolumeDrive, VolumeService};
+pub use as_drive::VolumeService;
 pub(crate) use exchange::{Exchange, Job, Then};
 pub(crate) use moving::{Moving, begin_reshape, end_reshape, show_reshaped, take_back_reshape};
+pub use quick_reads::VolumeDrive;
 pub(crate) use split::Parent;
 pub use volume::Volume;

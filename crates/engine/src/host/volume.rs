@@ -108,7 +108,7 @@ impl Volume {
     }
 
     /// A host asks for something. `None`: it is no host.
-    fn note_request(&self, operation: Operation) -> Option<Timed> {
+    pub(super) fn note_request(&self, operation: Operation) -> Option<Timed> {
         if self.is_hidden() {
             return None;
         }
@@ -120,7 +120,7 @@ impl Volume {
     }
 
     /// What a host asked for has ended.
-    fn note_end<T>(&self, timed: Option<Timed>, len: ByteCount, result: &Result<T, IoError>) {
+    pub(super) fn note_end<T>(&self, timed: Option<Timed>, len: ByteCount, result: &Result<T, IoError>) {
         if let Some(timed) = timed {
             let now = self.shard.env().executor().tick();
             timed.end(&self.traffic, now, result.is_ok().then_some(len.0));
@@ -177,12 +177,28 @@ impl Volume {
         if self.follows_reads() && !self.goes_past(range, &buf) {
             return self.read_sectors(range, buf).await;
         }
-        let buf = match fast_path::read(self, range, buf).await {
-            Ok(buf) => return (Ok(()), Some(buf)),
-            Err(Some(buf)) => buf,
-            // The drive kept the buffer after a timeout; go on with another one.
-            Err(None) => self.shard.env().pool().take_reserved(range.len),
-        };
+        match fast_path::read(self, range, buf).await {
+            Ok(buf) => (Ok(()), Some(buf)),
+            Err(buf) => self.read_the_long_way(range, buf).await,
+        }
+    }
+
+    /// Whether a request of a host to read that range may be one for the fast path, without anybody following it.
+    pub(super) fn takes_quick_read(&self, range: ByteRange) -> bool {
+        let is_plain = self.moving.borrow().is_none() && !self.follows_reads() && !self.may_be_dirty(range);
+        is_plain && self.check(range).is_ok() && self.is_aligned(range) && !range.is_empty()
+    }
+
+    /// Reads whole sectors that the fast path did not, by this layout, for whoever has entered it. Without a buffer: a drive kept that after a timeout.
+    ///
+    /// # Errors
+    /// Those of [`Volume::read`].
+    pub(super) async fn read_the_long_way(
+        self: &Rc<Self>,
+        range: ByteRange,
+        buf: Option<Buf>,
+    ) -> (Result<(), IoError>, Option<Buf>) {
+        let buf = buf.unwrap_or_else(|| self.shard.env().pool().take_reserved(range.len));
         if self.is_hidden() || !runs::may_read(self, range) {
             return self.read_sectors(range, buf).await;
         }

@@ -1,0 +1,144 @@
+//! Reads of a volume as a drive that need no task: those that the fast path takes.
+//!
+//! # Fault model and invariants
+//! - The drive that returns a read, possibly long after its time was up, calls what stands here from within whatever it is about: nothing here starts an
+//!   operation there. Where a read came to nothing, a task goes the long way with it.
+//! - A read counts as a user of its volume until it is answered, and is answered once.
+//! - Of a volume that follows reads, or is on its way to another layout, each read needs more than this.
+
+use crate::host::fast_path::{Spot, spot_to_read, was_lost};
+use crate::host::{Volume, VolumeService};
+use crate::members::User;
+use env::{
+    Buf, Completion, Drive, DriveInfo, IoError, IoOutcome, IoRequest, OnReturn, Operation, Runners, Served,
+    Timed,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+use units::ByteRange;
+
+/// Requests to a drive that is a volume that are under way at a time.
+const MOST_REQUESTS: usize = 512;
+
+/// A volume, as this shard serves it, behind the interface of a drive.
+pub struct VolumeDrive {
+    served: Served<VolumeService>,
+    quick: Rc<QuickReads>,
+}
+
+impl VolumeDrive {
+    pub(super) fn new(service: VolumeService) -> VolumeDrive {
+        let volume = service.volume().clone();
+        let env = volume.shard().env().clone();
+        VolumeDrive { served: Served::new(&env, service, MOST_REQUESTS), quick: QuickReads::new(volume) }
+    }
+}
+
+impl Drive for VolumeDrive {
+    fn info(&self) -> &DriveInfo {
+        self.served.info()
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        match self.quick.enter(&request) {
+            Some(entered) => self.quick.begin(entered, request, completion),
+            None => self.served.start(request, completion),
+        }
+    }
+}
+
+/// A read that the fast path takes.
+struct Entered {
+    range: ByteRange,
+    spot: Spot,
+    user: User,
+    timed: Option<Timed>,
+}
+
+/// A read that is with its drive.
+struct UnderWay {
+    range: ByteRange,
+    /// Counts itself out when the read is answered.
+    user: User,
+    timed: Option<Timed>,
+    completion: Completion,
+}
+
+/// A read that came to nothing on the fast path. Without a buffer: its drive kept that.
+struct Failed {
+    read: UnderWay,
+    buf: Option<Buf>,
+}
+
+/// The reads of one volume that are with their drives and have no task, by what they are called there.
+struct QuickReads {
+    volume: Rc<Volume>,
+    under_way: RefCell<Vec<Option<UnderWay>>>,
+    free: RefCell<Vec<u32>>,
+    failed: Runners<Failed>,
+}
+
+impl QuickReads {
+    fn new(volume: Rc<Volume>) -> Rc<QuickReads> {
+        let failed = Runners::new(volume.shard().env(), "read of a volume as a drive", MOST_REQUESTS);
+        let asked = volume.clone();
+        failed.run(async move |failed: Failed| go_the_long_way(&asked, failed).await);
+        let under_way = std::iter::repeat_with(|| None).take(MOST_REQUESTS).collect();
+        let free = (0..MOST_REQUESTS as u32).rev().collect();
+        Rc::new(QuickReads { volume, under_way: RefCell::new(under_way), free: RefCell::new(free), failed })
+    }
+
+    /// Enters the volume with a request that the fast path takes. Nothing has happened where it does not.
+    fn enter(&self, request: &IoRequest) -> Option<Entered> {
+        let IoRequest::Read { offset, buffers } = request else { return None };
+        let [buf] = &buffers[..] else { return None };
+        let (volume, range) = (&self.volume, ByteRange::new(*offset, buf.len()));
+        if !volume.takes_quick_read(range) || self.free.borrow().is_empty() {
+            return None;
+        }
+        let spot = spot_to_read(volume, range)?;
+        let user = volume.enter().ok()?;
+        let timed = volume.note_request(Operation::Read);
+        Some(Entered { range, spot, user, timed })
+    }
+
+    fn begin(self: &Rc<Self>, entered: Entered, request: IoRequest, completion: Completion) {
+        let Entered { range, spot, user, timed } = entered;
+        let IoRequest::Read { buffers, .. } = request else { unreachable!("only reads enter") };
+        let token = self.free.borrow_mut().pop().expect("nobody entered since");
+        let read = UnderWay { range, user, timed, completion };
+        let before = self.under_way.borrow_mut()[token as usize].replace(read);
+        assert!(before.is_none(), "place {token} is free");
+        spot.member.start_for(IoRequest::Read { offset: spot.offset, buffers }, self.clone(), token);
+    }
+}
+
+impl OnReturn for QuickReads {
+    fn returned(&self, token: u32, mut outcome: IoOutcome) {
+        let read = self.under_way.borrow_mut()[token as usize].take().expect("a read is answered once");
+        self.free.borrow_mut().push(token);
+        let is_good = outcome.result.is_ok() && outcome.buffers.len() == 1;
+        if !is_good || was_lost(&self.volume, read.range) {
+            return self.failed.give(Failed { read, buf: outcome.buffers.pop() });
+        }
+        self.volume.count(|counters| counters.fast_path += 1);
+        read.answer(&self.volume, Ok(()), outcome);
+    }
+}
+
+impl UnderWay {
+    /// Answers it: with `outcome`, but for what it came to, which is `result`.
+    fn answer(self, volume: &Volume, result: Result<(), IoError>, outcome: IoOutcome) {
+        let UnderWay { range, user, timed, completion } = self;
+        volume.note_end(timed, range.len, &result);
+        drop(user);
+        completion.complete(IoOutcome { result: result.map(|()| range.len.0), ..outcome });
+    }
+}
+
+async fn go_the_long_way(volume: &Rc<Volume>, Failed { read, buf }: Failed) {
+    let range = read.range;
+    let (result, buf) = volume.read_the_long_way(range, buf).await;
+    let buffers = buf.into_iter().collect();
+    read.answer(volume, result, IoOutcome::done(0).with_buffers(buffers));
+}
