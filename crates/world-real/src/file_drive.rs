@@ -6,7 +6,7 @@
 
 use crate::behind::{Behind, Question};
 use crate::errno::drive_error;
-use crate::op::{Op, Step};
+use crate::op::Op;
 use crate::ring::Ring;
 use crate::shard::ring_of;
 use crate::transfer::{Transfer, Work, is_solid};
@@ -16,8 +16,7 @@ use env::{
 };
 use io_uring::{squeue, types};
 use rustix::fs::SeekFrom;
-use std::cell::RefCell;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteRange};
@@ -40,8 +39,6 @@ pub(crate) struct OpenDrive {
     /// What direct I/O asks of the address and length of memory; `None` where the file system refuses
     /// direct I/O and pages are cached.
     pub(crate) memory_alignment: Option<u32>,
-    /// Whether it is a file on a file system of memory.
-    pub(crate) is_in_memory: bool,
     pub(crate) behind: Behind,
 }
 
@@ -62,8 +59,7 @@ impl DriveSource for FileDrive {
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
         let ring = ring_of(env)?;
         let registered = ring.register_file(self.open.fd.as_raw_fd());
-        let (open, pieces) = (self.open.clone(), RefCell::default());
-        let attachment = Attachment { open, ring, registered, pieces };
+        let attachment = Attachment { open: self.open.clone(), ring, registered };
         Ok(Rc::new(AttachedDrive { attachment: Rc::new(attachment), env: env.clone() }))
     }
 }
@@ -73,8 +69,6 @@ pub(crate) struct Attachment {
     open: Arc<OpenDrive>,
     ring: Rc<Ring>,
     registered: Option<u32>,
-    /// Where the pieces of what is moved without the ring are put together.
-    pieces: RefCell<Vec<libc::iovec>>,
 }
 
 impl Attachment {
@@ -84,11 +78,6 @@ impl Attachment {
             Some(index) => (types::Fd(index as i32), squeue::Flags::FIXED_FILE),
             None => (types::Fd(self.open.fd.as_raw_fd()), squeue::Flags::empty()),
         }
-    }
-
-    /// The file, for who asks the kernel without the ring.
-    pub(crate) fn raw_fd(&self) -> RawFd {
-        self.open.fd.as_raw_fd()
     }
 
     /// See [`OpenDrive::memory_alignment`].
@@ -160,12 +149,7 @@ impl Drive for AttachedDrive {
             return complete_unmoved(completion, work, Ok(0));
         }
         let drive = self.attachment.clone();
-        let mut transfer = Transfer::new(completion, drive, work, range.start.0, range.len.0);
-        let pieces = &self.attachment.pieces;
-        let moved = self.moves_now().then(|| transfer.move_now(&mut pieces.borrow_mut()));
-        if let Some(Step::Done(result)) = moved {
-            return transfer.finish(result);
-        }
+        let transfer = Transfer::new(completion, drive, work, range.start.0, range.len.0);
         self.attachment.ring.start(Op::Drive(transfer));
     }
 }
@@ -179,12 +163,6 @@ fn complete_unmoved(completion: Completion, work: Work, result: std::result::Res
 }
 
 impl AttachedDrive {
-    /// Whether bytes are moved without the ring. On a file system of memory there is nothing to wait for, and the ring would have a thread
-    /// of the kernel's woken to copy them.
-    fn moves_now(&self) -> bool {
-        self.attachment.open.is_in_memory && !self.attachment.ring.is_closing()
-    }
-
     /// Asks the device behind the drive, away from this thread.
     fn ask(&self, question: Question, completion: Completion) {
         let open = self.attachment.open.clone();

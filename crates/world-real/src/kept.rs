@@ -186,11 +186,6 @@ pub fn is_in_memory(folder: &Path) -> bool {
     file_system_of(folder).is_ok_and(|file_system| is_memory(&file_system))
 }
 
-/// Whether a file is on a file system of memory, as far as the kernel tells.
-pub(crate) fn holds_in_memory(file: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|file_system| is_memory(&file_system))
-}
-
 /// The file of that name: plain names alone.
 fn file_name(name: &str) -> Result<String> {
     let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);

@@ -6,7 +6,6 @@ use crate::behind::Behind;
 use crate::dying::{Holder, outlive};
 use crate::errno::system_error;
 use crate::file_drive::OpenDrive;
-use crate::kept;
 use crate::sysfs;
 use env::{DriveIdentity, DriveInfo, DriveKind, Error, ErrorKind, Hardware, Result};
 use rustix::fs::{
@@ -77,8 +76,7 @@ pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
     };
     let behind = Behind::new(is_device.then_some((device.interface, device.locate)));
     let behind = behind.with_cache_type(device.cache_type.filter(|_| is_device));
-    let is_in_memory = kind == DriveKind::File && kept::holds_in_memory(&fd);
-    Ok(OpenDrive { fd, info, odd_bytes: ByteCount(all.0 - size.0), memory_alignment, is_in_memory, behind })
+    Ok(OpenDrive { fd, info, odd_bytes: ByteCount(all.0 - size.0), memory_alignment, behind })
 }
 
 fn cannot_open(path: &str, error: Errno) -> Error {

@@ -185,11 +185,6 @@ impl Ring {
         Some(index)
     }
 
-    /// Whether nothing is started any more.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.get()
-    }
-
     /// Asks the kernel to end the operation in that slot soon.
     pub(crate) fn cancel(&self, index: u32) {
         self.push(opcode::AsyncCancel::new(u64::from(index)).build().user_data(IGNORED));

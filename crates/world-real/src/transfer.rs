@@ -102,7 +102,7 @@ impl Transfer {
                 }
             },
             Work::Write(slices, durability) => {
-                let rw_flags = flags_of(*durability);
+                let rw_flags = if *durability == Durability::Durable { libc::RWF_DSYNC } else { 0 };
                 let single = match (&bounce, slices.as_slice()) {
                     (Some(bounce), _) => Some(bounce.bytes()),
                     (None, [one]) => one.solid(),
@@ -128,36 +128,6 @@ impl Transfer {
             Work::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
         };
         entry.flags(flags)
-    }
-
-    /// Has the kernel move bytes now, which it does at once where they lie in memory: how it goes on. `pieces` is room to put them together.
-    pub(crate) fn move_now(&mut self, pieces: &mut Vec<libc::iovec>) -> Step {
-        let Transfer { drive, work, offset, done, bounce, .. } = self;
-        let (fd, position) = (drive.raw_fd(), (*offset + *done) as libc::off_t);
-        if bounce.is_some() {
-            return Step::Again;
-        }
-        let moved = match work {
-            Work::Read(buffers) => {
-                scatter(buffers, *done, pieces);
-                // SAFETY: the pieces are those of buffers that outlive the call, and that nobody else has.
-                unsafe { libc::preadv2(fd, pieces.as_ptr(), pieces.len() as i32, position, 0) }
-            }
-            Work::Write(slices, durability) => {
-                gather(slices, *done, pieces);
-                let flags = flags_of(*durability);
-                // SAFETY: the pieces are those of slices that outlive the call, and the call only reads them.
-                unsafe { libc::pwritev2(fd, pieces.as_ptr(), pieces.len() as i32, position, flags) }
-            }
-            Work::Zero { .. } | Work::Trim { .. } | Work::Sync => return Step::Again,
-        };
-        match moved {
-            0.. => self.moved(moved as u64),
-            _ => match std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) {
-                errno if is_transient(errno) => Step::Again,
-                errno => self.failed(errno),
-            },
-        }
     }
 
     /// Takes the kernel's answer.
@@ -240,11 +210,6 @@ impl Transfer {
         };
         self.completion.complete(IoOutcome { result, buffers, ..IoOutcome::done(0) });
     }
-}
-
-/// The flags of a write.
-fn flags_of(durability: Durability) -> i32 {
-    if durability == Durability::Durable { libc::RWF_DSYNC } else { 0 }
 }
 
 /// Whether a request has bytes where this world needs them: nothing hollow.

@@ -36,66 +36,64 @@ async fn write(drive: &Member, start: u64, bytes: &[u8]) {
 
 #[test]
 fn what_is_written_is_read_back_in_other_pieces() {
-    for dir in TestDir::on_disk_and_in_memory() {
-        let path = dir.file("drive");
-        let on_disk = path.clone();
-        on_a_shard(move |env| async move {
-            let drive = file_drive(&env, &path, 4 * MIB).await;
-            let (a, b) = (pattern(4096, 1), pattern(8192, 2));
-            let slices = smallvec![
-                Buf::copy_of(&a).freeze(),
-                Slice::zero(ByteCount(1536)),
-                Buf::copy_of(&b).freeze(),
-                Slice::zero(ByteCount(2 * MIB)),
-            ];
-            let total = 4096 + 1536 + 8192 + 2 * MIB;
-            let outcome = drive.write(ByteOffset(512), slices, Durability::Durable).await;
-            assert_eq!(outcome.result.unwrap(), total);
-            let buffers = smallvec![Buf::unpooled(ByteCount(512)), Buf::unpooled(ByteCount(total - 512))];
-            let outcome = drive.read(ByteOffset(512), buffers).await;
-            assert_eq!(outcome.result.unwrap(), total);
-            let mut expected = a;
-            expected.extend([0; 1536]);
-            expected.extend(b);
-            expected.extend(vec![0; 2 * MIB as usize]);
-            assert_eq!([outcome.buffers[0].bytes(), outcome.buffers[1].bytes()].concat(), expected);
-            assert_eq!(drive.flush().await.result, Ok(0));
-            let from_outside = std::fs::read(&on_disk).unwrap();
-            assert_eq!(from_outside[512..512 + total as usize], expected);
-        });
-    }
+    let dir = TestDir::new();
+    let path = dir.file("drive");
+    let on_disk = path.clone();
+    on_a_shard(move |env| async move {
+        let drive = file_drive(&env, &path, 4 * MIB).await;
+        let (a, b) = (pattern(4096, 1), pattern(8192, 2));
+        let slices = smallvec![
+            Buf::copy_of(&a).freeze(),
+            Slice::zero(ByteCount(1536)),
+            Buf::copy_of(&b).freeze(),
+            Slice::zero(ByteCount(2 * MIB)),
+        ];
+        let total = 4096 + 1536 + 8192 + 2 * MIB;
+        let outcome = drive.write(ByteOffset(512), slices, Durability::Durable).await;
+        assert_eq!(outcome.result.unwrap(), total);
+        let buffers = smallvec![Buf::unpooled(ByteCount(512)), Buf::unpooled(ByteCount(total - 512))];
+        let outcome = drive.read(ByteOffset(512), buffers).await;
+        assert_eq!(outcome.result.unwrap(), total);
+        let mut expected = a;
+        expected.extend([0; 1536]);
+        expected.extend(b);
+        expected.extend(vec![0; 2 * MIB as usize]);
+        assert_eq!([outcome.buffers[0].bytes(), outcome.buffers[1].bytes()].concat(), expected);
+        assert_eq!(drive.flush().await.result, Ok(0));
+        let from_outside = std::fs::read(&on_disk).unwrap();
+        assert_eq!(from_outside[512..512 + total as usize], expected);
+    });
 }
 
 #[test]
 fn memory_that_direct_io_cannot_reach_is_bounced() {
-    for dir in TestDir::on_disk_and_in_memory() {
-        let path = dir.file("drive");
-        on_a_shard(move |env| async move {
-            let drive = file_drive(&env, &path, MIB).await;
-            let bytes = pattern(4096, 3);
-            // A payload behind a header of 28 bytes, as it comes from a socket, and pieces of odd lengths.
-            let mut message = vec![0; 28];
-            message.extend(&bytes);
-            let message = Buf::copy_of(&message).freeze();
-            let slices = smallvec![
-                message.cut(ByteCount(28), ByteCount(101)),
-                message.cut(ByteCount(129), ByteCount(3995)),
-                Slice::zero(ByteCount(512)),
-            ];
-            let outcome = drive.write(ByteOffset(4096), slices, Durability::Cached).await;
-            assert_eq!(outcome.result.unwrap(), 4608);
-            let mut odd = Buf::unpooled(ByteCount(8192));
-            let mut target = odd.split_off(ByteCount(100));
-            let rest = target.split_off(ByteCount(2000));
-            let mut rest = rest;
-            rest.split_off(ByteCount(2608));
-            let outcome = drive.read(ByteOffset(4096), smallvec![target, rest]).await;
-            assert_eq!(outcome.result.unwrap(), 4608);
-            let got = [outcome.buffers[0].bytes(), outcome.buffers[1].bytes()].concat();
-            assert_eq!(got[..4096], bytes);
-            assert_eq!(got[4096..], [0; 512]);
-        });
-    }
+    let dir = TestDir::new();
+    let path = dir.file("drive");
+    on_a_shard(move |env| async move {
+        let drive = file_drive(&env, &path, MIB).await;
+        let bytes = pattern(4096, 3);
+        // A payload behind a header of 28 bytes, as it comes from a socket, and pieces of odd lengths.
+        let mut message = vec![0; 28];
+        message.extend(&bytes);
+        let message = Buf::copy_of(&message).freeze();
+        let slices = smallvec![
+            message.cut(ByteCount(28), ByteCount(101)),
+            message.cut(ByteCount(129), ByteCount(3995)),
+            Slice::zero(ByteCount(512)),
+        ];
+        let outcome = drive.write(ByteOffset(4096), slices, Durability::Cached).await;
+        assert_eq!(outcome.result.unwrap(), 4608);
+        let mut odd = Buf::unpooled(ByteCount(8192));
+        let mut target = odd.split_off(ByteCount(100));
+        let rest = target.split_off(ByteCount(2000));
+        let mut rest = rest;
+        rest.split_off(ByteCount(2608));
+        let outcome = drive.read(ByteOffset(4096), smallvec![target, rest]).await;
+        assert_eq!(outcome.result.unwrap(), 4608);
+        let got = [outcome.buffers[0].bytes(), outcome.buffers[1].bytes()].concat();
+        assert_eq!(got[..4096], bytes);
+        assert_eq!(got[4096..], [0; 512]);
+    });
 }
 
 #[test]
@@ -169,43 +167,40 @@ fn requests_that_cannot_be_are_refused_with_their_buffers() {
 
 #[test]
 fn a_drive_that_shrinks_says_that_it_changed() {
-    for dir in TestDir::on_disk_and_in_memory() {
-        let path = dir.file("drive");
-        on_a_shard(move |env| async move {
-            let drive = file_drive(&env, &path, MIB).await;
-            std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(MIB / 2).unwrap();
-            let outcome =
-                drive.read(ByteOffset(MIB / 2 - 4096), smallvec![Buf::unpooled(ByteCount(8192))]).await;
-            assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Changed);
-        });
-    }
+    let dir = TestDir::new();
+    let path = dir.file("drive");
+    on_a_shard(move |env| async move {
+        let drive = file_drive(&env, &path, MIB).await;
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(MIB / 2).unwrap();
+        let outcome = drive.read(ByteOffset(MIB / 2 - 4096), smallvec![Buf::unpooled(ByteCount(8192))]).await;
+        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Changed);
+    });
 }
 
 #[test]
 fn many_requests_at_once_all_come_back() {
-    for dir in TestDir::on_disk_and_in_memory() {
-        let path = dir.file("drive");
-        on_a_shard(move |env| async move {
-            // More than the submission queue holds.
-            const COUNT: u64 = 2000;
-            let drive = file_drive(&env, &path, COUNT * 4096).await;
-            let write = |i: u64| {
-                let slices = smallvec![Buf::copy_of(&pattern(4096, i as u8)).freeze()];
-                drive.write(ByteOffset(i * 4096), slices, Durability::Cached)
-            };
-            let writes: Vec<_> = (0..COUNT).map(write).collect();
-            for io in writes {
-                assert_eq!(io.await.result, Ok(4096));
-            }
-            let reads: Vec<_> = (0..COUNT)
-                .map(|i| drive.read(ByteOffset(i * 4096), smallvec![Buf::unpooled(ByteCount(4096))]))
-                .collect();
-            for (i, io) in reads.into_iter().enumerate() {
-                assert!(io.await.buffers[0].bytes() == pattern(4096, i as u8));
-            }
-            assert_eq!(drive.outstanding(), 0);
-        });
-    }
+    let dir = TestDir::new();
+    let path = dir.file("drive");
+    on_a_shard(move |env| async move {
+        // More than the submission queue holds.
+        const COUNT: u64 = 2000;
+        let drive = file_drive(&env, &path, COUNT * 4096).await;
+        let write = |i: u64| {
+            let slices = smallvec![Buf::copy_of(&pattern(4096, i as u8)).freeze()];
+            drive.write(ByteOffset(i * 4096), slices, Durability::Cached)
+        };
+        let writes: Vec<_> = (0..COUNT).map(write).collect();
+        for io in writes {
+            assert_eq!(io.await.result, Ok(4096));
+        }
+        let reads: Vec<_> = (0..COUNT)
+            .map(|i| drive.read(ByteOffset(i * 4096), smallvec![Buf::unpooled(ByteCount(4096))]))
+            .collect();
+        for (i, io) in reads.into_iter().enumerate() {
+            assert!(io.await.buffers[0].bytes() == pattern(4096, i as u8));
+        }
+        assert_eq!(drive.outstanding(), 0);
+    });
 }
 
 #[test]
@@ -318,23 +313,22 @@ fn a_drive_dropped_while_it_works_still_returns() {
 
 #[test]
 fn more_pieces_than_one_call_takes_are_moved_by_several() {
-    for dir in TestDir::on_disk_and_in_memory() {
-        let path = dir.file("drive");
-        on_a_shard(move |env| async move {
-            const PIECES: u64 = 3000;
-            let drive = file_drive(&env, &path, 2 * MIB).await;
-            let bytes = pattern(PIECES as usize * 512, 6);
-            let whole = Buf::copy_of(&bytes).freeze();
-            let slices = (0..PIECES).map(|i| whole.cut(ByteCount(i * 512), ByteCount(512))).collect();
-            let outcome = drive.write(ByteOffset(0), slices, Durability::Cached).await;
-            assert_eq!(outcome.result, Ok(PIECES * 512));
-            let buffers = (0..PIECES).map(|_| Buf::unpooled(ByteCount(512))).collect();
-            let outcome = drive.read(ByteOffset(0), buffers).await;
-            assert_eq!(outcome.result, Ok(PIECES * 512));
-            let got: Vec<u8> = outcome.buffers.iter().flat_map(|buf| buf.bytes().to_vec()).collect();
-            assert!(got == bytes);
-        });
-    }
+    let dir = TestDir::new();
+    let path = dir.file("drive");
+    on_a_shard(move |env| async move {
+        const PIECES: u64 = 3000;
+        let drive = file_drive(&env, &path, 2 * MIB).await;
+        let bytes = pattern(PIECES as usize * 512, 6);
+        let whole = Buf::copy_of(&bytes).freeze();
+        let slices = (0..PIECES).map(|i| whole.cut(ByteCount(i * 512), ByteCount(512))).collect();
+        let outcome = drive.write(ByteOffset(0), slices, Durability::Cached).await;
+        assert_eq!(outcome.result, Ok(PIECES * 512));
+        let buffers = (0..PIECES).map(|_| Buf::unpooled(ByteCount(512))).collect();
+        let outcome = drive.read(ByteOffset(0), buffers).await;
+        assert_eq!(outcome.result, Ok(PIECES * 512));
+        let got: Vec<u8> = outcome.buffers.iter().flat_map(|buf| buf.bytes().to_vec()).collect();
+        assert!(got == bytes);
+    });
 }
 
 #[test]

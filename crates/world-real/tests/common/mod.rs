@@ -19,19 +19,9 @@ pub struct TestDir(PathBuf);
 
 impl TestDir {
     pub fn new() -> TestDir {
-        TestDir::within(&std::env::temp_dir())
-    }
-
-    /// Files on a disk, and files in memory where the machine has a place for them, are moved in different ways.
-    pub fn on_disk_and_in_memory() -> Vec<TestDir> {
-        let in_memory = Some(Path::new("/dev/shm")).filter(|folder| world_real::is_in_memory(folder));
-        [TestDir::new()].into_iter().chain(in_memory.map(TestDir::within)).collect()
-    }
-
-    fn within(folder: &Path) -> TestDir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!("world-real-drives-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("world-real-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         TestDir(path)
     }
