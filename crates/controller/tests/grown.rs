@@ -280,6 +280,12 @@ fn a_label_at_the_end_that_was_made_for_all_of_the_drive_counts_though_an_earlie
     bench.boot(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.drive("b").reason);
     assert_eq!(sizes(&mut bench), [(Some(LARGE), None); 3]);
+    // Where it ended is looked at again: what can be read there one day counts more.
+    bench.restart(&[]);
+    let remembered = bench.sim.stored("drives.toml").expect("drives are remembered");
+    let remembered = String::from_utf8(remembered).expect("it is text");
+    assert_eq!(remembered.matches(&SMALL.to_string()).count(), 1, "{remembered}");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
 /// A block of the new end that nobody ever used could not be read, and hid the label at the end that the drive had, with no way out.

@@ -45,10 +45,14 @@ fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
             }
             let quick = bench.volume().counters().fast_path - before;
             assert_eq!(quick, 16, "{level:?}");
+            let tasks = bench.env.executor().unfinished_tasks();
+            assert!(!tasks.contains(&"served drive"), "{level:?}: they needed a task: {tasks:?}");
             // Over the edge of a strip; of a part of a sector; into two buffers; nothing.
             for (at, len) in [(2048, STRIP), (100, 300), (0, 16 * STRIP), (512, 0)] {
                 assert!(read(&member, at, len).await == bytes[at as usize..][..len as usize]);
             }
+            let tasks = bench.env.executor().unfinished_tasks();
+            assert!(tasks.contains(&"served drive"), "{level:?}: these need one: {tasks:?}");
             let two = [Buf::unpooled(ByteCount(512)), Buf::unpooled(ByteCount(1024))].into_iter().collect();
             let outcome = member.read(ByteOffset(512), two).await;
             assert_eq!(outcome.result, Ok(1536));

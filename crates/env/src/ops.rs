@@ -65,7 +65,7 @@ const TIMED_OUT: IoError = IoError::new(IoErrorKind::TimedOut);
 
 /// Whoever is to hear of operations without a task that waits for them.
 ///
-/// It is called once for each: by the drive, from within whatever the drive is about, or by the executor when the time limit has passed. So it starts no operation, and
+/// It is called once for each, or not at all where its process is killed: by the drive, from within whatever the drive is about, or by the executor when the time limit has passed. So it starts no operation, and
 /// borrows nothing that a drive or a task may hold borrowed; it may wake tasks.
 pub trait OnReturn {
     /// What the operation came to that was started with `token`.

@@ -40,6 +40,8 @@ pub(crate) struct Drive {
     pub(super) was: Cell<Option<ByteCount>>,
     /// Whether an operator has said so.
     pub(super) is_told: Cell<bool>,
+    /// Whether it could not be read where it ended then: that it did is not forgotten.
+    pub(super) is_unread: Cell<bool>,
     /// Whether it is to have all of its room from the next start on.
     pub(super) wants_room: Cell<bool>,
     /// Ways to it that were closed while writes were under way.
@@ -69,6 +71,7 @@ impl Drive {
             whole: RefCell::default(),
             was: Cell::new(None),
             is_told: Cell::new(false),
+            is_unread: Cell::new(false),
             wants_room: Cell::new(false),
             left: RefCell::default(),
             draining: RefCell::default(),
@@ -313,7 +316,7 @@ impl Drive {
         match self.settle_end(env, &mut access, read).await {
             Ok(label) => {
                 self.set_problem(self.problem_with(&label));
-                if !self.is_ambiguous(&label) {
+                if !self.is_ambiguous(&label) && !self.is_unread.get() {
                     self.set_earlier_size(access.info().size);
                 }
                 self.structure.replace(Written::of(&label));

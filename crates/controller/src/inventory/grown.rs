@@ -12,7 +12,8 @@
 //! - Of two labels of one drive the newer one counts: where a move failed, the drive goes on with the earlier one, and whoever uses it makes it newer.
 //! - What a drive that became larger has at its end may be anything that lay there before it was a part of the drive. Another drive's label there, beside a sound one at the
 //!   earlier end, is nothing that can be decided here: neither is used until an operator says so.
-//! - Where the earlier end cannot be read, a member's label at the end counts if it was made for all of the drive; a spare's label does not say how large its drive is. Where the end
+//! - Where the earlier end cannot be read, a member's label at the end counts if it was made for all of the drive, and where the drive ended is not forgotten: once it can be read, what is
+//!   there counts. A spare's label does not say how large its drive is. Where the end
 //!   cannot be read, a sound label at the earlier end counts once an operator has said that the drive ended there.
 //! - A drive whose tail lies in front of its data, as an import leaves it, is not moved: its place is the same, but what names it would be written over.
 
@@ -53,6 +54,12 @@ impl Drive {
         before
     }
 
+    /// What an operator said of how large it was has not helped.
+    pub(crate) fn take_back_size(&self, before: Option<ByteCount>) {
+        self.was.set(before);
+        self.is_told.set(false);
+    }
+
     /// How large it was when it was looked at last, and it was clear what it is.
     pub(super) fn size_to_remember(&self) -> Option<ByteCount> {
         self.was.get()
@@ -69,6 +76,7 @@ impl Drive {
         read: std::result::Result<LabelSeen, IoError>,
     ) -> std::result::Result<LabelSeen, (IoError, String)> {
         let replace = || "replace it or its cable".to_owned();
+        self.is_unread.set(false);
         let Some(was) = self.was.get().filter(|was| *was < access.info().size) else {
             return read.map_err(|error| (error, replace()));
         };
@@ -125,6 +133,7 @@ impl Drive {
                     && !self.is_told.get()
                     && at_end.is_some_and(|label| is_made_for(label, whole.info().size)) =>
             {
+                self.is_unread.set(true);
                 return Ok(None);
             }
             found => found?,

@@ -81,7 +81,7 @@ impl Lifecycle {
         drive.look(&self.env).await;
         if drive.access().is_none() {
             if was.is_some() {
-                before.into_iter().for_each(|before| drive.set_earlier_size(before));
+                drive.take_back_size(before);
             }
             let gone =
                 || Error::new(ErrorKind::Unavailable, format!("drive {} cannot be opened", drive.name));
@@ -93,7 +93,7 @@ impl Lifecycle {
         {
             // What was known before may be right.
             drive.close();
-            before.into_iter().for_each(|before| drive.set_earlier_size(before));
+            drive.take_back_size(before);
             drive.look(&self.env).await;
             let sentence = format!(
                 "nothing of SoftROC's is found where drive {} ended with {} bytes; run 'softroc drive rescan {0} --was SIZE' with the size that it had",

@@ -10,14 +10,14 @@ use crate::host::fast_path::{Spot, spot_to_read, was_lost};
 use crate::host::{Volume, VolumeService};
 use crate::members::User;
 use env::{
-    Buf, Completion, Drive, DriveInfo, IoError, IoOutcome, IoRequest, OnReturn, Operation, Runners, Served,
-    Timed,
+    Buf, Completion, Drive, DriveInfo, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Operation,
+    Runners, Served, Timed,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
 use units::ByteRange;
 
-/// Requests to a drive that is a volume that are under way at a time.
+/// Requests to a drive that is a volume that are under way at a time: those that have a task, and as many reads that are with their drives without one.
 const MOST_REQUESTS: usize = 512;
 
 /// A volume, as this shard serves it, behind the interface of a drive.
@@ -139,6 +139,10 @@ impl UnderWay {
 async fn go_the_long_way(volume: &Rc<Volume>, Failed { read, buf }: Failed) {
     let range = read.range;
     let (result, buf) = volume.read_the_long_way(range, buf).await;
+    let result = match buf {
+        Some(_) => result,
+        None => result.and(Err(IoError::new(IoErrorKind::TimedOut))),
+    };
     let buffers = buf.into_iter().collect();
     read.answer(volume, result, IoOutcome::done(0).with_buffers(buffers));
 }

@@ -12,7 +12,7 @@ use env::{Buf, Slice};
 use log::{CELL, CellRange, Descriptor};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use units::{ByteOffset, ByteRange};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// Cells of a run, by their places in it.
 pub(super) type Places = SmallVec<[u32; 2]>;
@@ -146,7 +146,10 @@ impl CellRun {
             let (start, end) = (range.start.max(at), range.end().min(at + piece.bytes.len()));
             (start < end).then(|| piece.bytes.cut(start - at, end - start))
         });
-        parts.collect()
+        let slices: SmallVec<[Slice; 2]> = parts.collect();
+        let len = slices.iter().map(|slice| slice.len().0).sum();
+        assert_eq!(ByteCount(len), range.len, "what is not settled is there: {range:?}");
+        slices
     }
 
     /// Gives back the memory of cells that were cleared, each with its number, if nobody views it. Those that somebody views.
@@ -215,7 +218,6 @@ const _: () = assert!(CELL.0 <= u16::MAX as u64);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::ByteCount;
 
     /// Five cells of a volume, from the middle of the first one on, in memory where those with odd places do not follow those before them.
     fn run(slots: [u32; 5], apart: &[usize]) -> CellRun {

@@ -3,7 +3,7 @@
 //! # Fault model and invariants
 //! That of [`log::Cells`]: the process ends between any two stores, and what was stored stays. A write is in its cells before anybody
 //! is told that it is anywhere. A cell is free when nothing is in it, *and* nobody looks at it any more, nor at what a write has beside it: a
-//! drive that does not return what it was given keeps cells for as long.
+//! drive that does not return what it was given keeps these cells for as long.
 //!
 //! Nothing is forgotten by being dropped: a cell is cleared where somebody says that it is [settled](Stored::settle), and
 //! nowhere else. A volume that goes away, or a process that ends, leaves what it has.
@@ -68,7 +68,7 @@ impl Drop for Room {
     }
 }
 
-/// A write that is in cells, or a part of one. Clones are the same bytes.
+/// A write that is in cells, or a part of one. Clones are the same bytes, which are there until they are [settled](Stored::settle).
 #[derive(Clone)]
 pub(crate) struct Stored {
     of: Rc<CellRoom>,
@@ -107,7 +107,7 @@ impl CellRoom {
         }
         drop(cells);
         let mut contents = self.contents.borrow_mut();
-        // Each part is a block of this shard's, whose views no other shard counts.
+        // Each part is a block of this shard's, whose views no other shard counts; those of cells that an earlier process left are counted by all.
         for (first, whole) in side_by_side(free) {
             for (slot, cell) in (first..).zip(cells_of(whole.apart())) {
                 contents.insert(slot, Content::Free(cell));

@@ -333,7 +333,8 @@ impl DriveCell {
     }
 }
 
-/// Returns operations as gone. Completing wakes tasks but calls nobody, so a drive may be borrowed meanwhile.
+/// Returns operations as gone. Completing wakes tasks, and calls nobody but who starts nothing
+/// ([`env::OnReturn`]), so a drive may be borrowed meanwhile.
 fn return_gone(operations: Vec<Operation>) {
     for operation in operations {
         let gone = Err(IoError::new(IoErrorKind::Gone));
