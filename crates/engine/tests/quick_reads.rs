@@ -27,6 +27,13 @@ async fn read(member: &Member, at: u64, len: u64) -> Vec<u8> {
     outcome.buffers[0].bytes().to_vec()
 }
 
+/// Reads each strip, one after the other.
+async fn expect_strips(member: &Member, bytes: &[u8]) {
+    for (at, strip) in (0..).step_by(STRIP as usize).zip(bytes.chunks(STRIP as usize)) {
+        assert!(read(member, at, STRIP).await == strip, "at {at}");
+    }
+}
+
 #[test]
 fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
     for (level, drives) in [(Level::Raid0, 3), (Level::Raid10, 4), (Level::Raid5, 4)] {
@@ -38,11 +45,7 @@ fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
             let bytes = pattern(3, 16 * STRIP);
             let member = as_drive(&bench, &bytes).await;
             let before = bench.volume().counters().fast_path;
-            for strip in 0..16 {
-                assert!(
-                    read(&member, strip * STRIP, STRIP).await == bytes[(strip * STRIP) as usize..][..4096]
-                );
-            }
+            expect_strips(&member, &bytes).await;
             let quick = bench.volume().counters().fast_path - before;
             assert_eq!(quick, 16, "{level:?}");
             let tasks = bench.env.executor().unfinished_tasks();
@@ -78,12 +81,7 @@ fn what_a_drive_cannot_read_comes_from_redundancy_and_is_answered_once() {
             let member = as_drive(&bench, &bytes).await;
             bad.make_unreadable(range(0, 16 * STRIP));
             for _ in 0..3 {
-                for strip in 0..16 {
-                    assert!(
-                        read(&member, strip * STRIP, STRIP).await
-                            == bytes[(strip * STRIP) as usize..][..4096]
-                    );
-                }
+                expect_strips(&member, &bytes).await;
             }
             bench.wait(Duration::from_secs(1)).await;
             assert!(bench.count(|kind| matches!(kind, ReportKind::MediumError { healed: true, .. })) > 0);
