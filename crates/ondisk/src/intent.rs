@@ -12,7 +12,7 @@
 //! - A block that no member can tell is taken for dirty, all of it.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
-use crate::tail::BLOCK;
+use crate::tail::{Area, BLOCK};
 use crate::uuid::Uuid;
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ pub const MAGIC: [u8; 8] = *b"SRoCwmap";
 const VERSION: u32 = 1;
 
 /// Bytes before the bits.
-const HEADER: usize = 64;
+pub(crate) const HEADER: usize = 64;
 
-const LEN: usize = BLOCK.0 as usize;
+pub(crate) const LEN: usize = BLOCK.0 as usize;
 
 /// Regions whose bits one block holds.
 pub const REGIONS_PER_BLOCK: u32 = ((LEN - HEADER) * 8) as u32;
@@ -45,6 +45,8 @@ const AT_CRC: usize = 40;
 /// A block to be written to every member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockWrite {
+    /// Of what.
+    pub area: Area,
     /// To which copy, 0 or 1.
     pub copy: usize,
     /// Which block.
@@ -58,14 +60,24 @@ pub struct BlockWrite {
 pub type Copies = [Vec<Option<Vec<u8>>>; 2];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Block {
-    sequence: u64,
-    bits: Vec<u8>,
+pub(crate) struct Block {
+    pub(crate) sequence: u64,
+    pub(crate) bits: Vec<u8>,
 }
 
-/// The map of one array.
+impl Block {
+    /// As it is written to every member: with its next sequence.
+    pub(crate) fn write(&mut self, area: Area, array: Uuid, index: u32) -> BlockWrite {
+        self.sequence += 1;
+        let bytes = encode(magic(area), array, index, self);
+        BlockWrite { area, copy: (self.sequence & 1) as usize, block: index, bytes }
+    }
+}
+
+/// A bit for each region of one array: the write-intent map, or which regions are initialised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IntentMap {
+    area: Area,
     array: Uuid,
     regions: u32,
     blocks: Vec<Block>,
@@ -81,10 +93,15 @@ pub fn blocks_for(regions: u32) -> u32 {
 impl IntentMap {
     /// A map of `regions` regions (at most [`MAX_REGIONS`]), none marked or all.
     pub fn new(array: Uuid, regions: u32, all: bool) -> IntentMap {
+        IntentMap::in_area(Area::WriteIntent, array, regions, all)
+    }
+
+    /// The same of another meaning.
+    pub(crate) fn in_area(area: Area, array: Uuid, regions: u32, all: bool) -> IntentMap {
         let regions = regions.min(MAX_REGIONS);
         let blank = Block { sequence: 0, bits: vec![0; LEN - HEADER] };
         let blocks = vec![blank; blocks_for(regions) as usize];
-        let mut map = IntentMap { array, regions, blocks, changed: BTreeSet::new(), set: 0 };
+        let mut map = IntentMap { area, array, regions, blocks, changed: BTreeSet::new(), set: 0 };
         if all {
             (0..regions).for_each(|region| {
                 map.mark(region);
@@ -95,11 +112,16 @@ impl IntentMap {
 
     /// What the members together know, and how many blocks none of them could tell.
     pub fn unite(array: Uuid, regions: u32, members: &[Copies]) -> (IntentMap, u32) {
-        let mut map = IntentMap::new(array, regions, false);
+        IntentMap::unite_in(Area::WriteIntent, array, regions, members)
+    }
+
+    /// The same of another meaning.
+    pub(crate) fn unite_in(area: Area, array: Uuid, regions: u32, members: &[Copies]) -> (IntentMap, u32) {
+        let mut map = IntentMap::in_area(area, array, regions, false);
         let mut unknown = 0;
         for index in 0..map.blocks.len() as u32 {
             let known: Vec<Block> =
-                members.iter().filter_map(|copies| newest(copies, array, index)).collect();
+                members.iter().filter_map(|copies| newest(copies, area, array, index)).collect();
             if known.is_empty() {
                 unknown += 1;
                 map.mark_block(index);
@@ -209,16 +231,22 @@ impl IntentMap {
     }
 
     fn write_of(&mut self, index: u32) -> BlockWrite {
-        let block = &mut self.blocks[index as usize];
-        block.sequence += 1;
-        let bytes = encode(self.array, index, block);
-        BlockWrite { copy: (block.sequence & 1) as usize, block: index, bytes }
+        self.blocks[index as usize].write(self.area, self.array, index)
     }
 }
 
-fn encode(array: Uuid, index: u32, block: &Block) -> Vec<u8> {
+/// How the blocks of a map begin.
+fn magic(area: Area) -> [u8; 8] {
+    match area {
+        Area::WriteIntent => MAGIC,
+        Area::Initialised => *b"SRoCinit",
+        Area::PartlyInitialised => *b"SRoCpart",
+    }
+}
+
+fn encode(magic: [u8; 8], array: Uuid, index: u32, block: &Block) -> Vec<u8> {
     let mut bytes = vec![0; LEN];
-    bytes[..AT_VERSION].copy_from_slice(&MAGIC);
+    bytes[..AT_VERSION].copy_from_slice(&magic);
     bytes[AT_VERSION..][..4].copy_from_slice(&VERSION.to_le_bytes());
     bytes[AT_BLOCK..][..4].copy_from_slice(&index.to_le_bytes());
     bytes[AT_ARRAY..][..16].copy_from_slice(&array.0);
@@ -229,9 +257,9 @@ fn encode(array: Uuid, index: u32, block: &Block) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8], array: Uuid, index: u32) -> Option<Block> {
+fn decode(bytes: &[u8], area: Area, array: Uuid, index: u32) -> Option<Block> {
     let ours = bytes.len() == LEN
-        && bytes.starts_with(&MAGIC)
+        && bytes.starts_with(&magic(area))
         && u32_at(bytes, AT_CRC) == crc_without(bytes, AT_CRC)
         && u32_at(bytes, AT_VERSION) == VERSION
         && u32_at(bytes, AT_BLOCK) == index
@@ -243,11 +271,11 @@ fn decode(bytes: &[u8], array: Uuid, index: u32) -> Option<Block> {
 
 /// A member's newest block; `None` if it cannot tell: neither copy is sound, or one that might be the newest
 /// could not be read at all (a torn one can: its checksum does not agree, and it was never acknowledged).
-fn newest(copies: &Copies, array: Uuid, index: u32) -> Option<Block> {
+pub(crate) fn newest(copies: &Copies, area: Area, array: Uuid, index: u32) -> Option<Block> {
     let mut newest: Option<Block> = None;
     for blocks in copies {
         let bytes = blocks.get(index as usize)?.as_ref()?;
-        if let Some(block) = decode(bytes, array, index)
+        if let Some(block) = decode(bytes, area, array, index)
             && newest.as_ref().is_none_or(|other| other.sequence < block.sequence)
         {
             newest = Some(block);
@@ -312,7 +340,7 @@ mod tests {
         bytes[65] = 2;
         let crc = crc32c::crc32c(&bytes);
         bytes[40..44].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(write, BlockWrite { copy: 1, block: 0, bytes });
+        assert_eq!(write, BlockWrite { area: Area::WriteIntent, copy: 1, block: 0, bytes });
     }
 
     #[test]

@@ -230,6 +230,10 @@ pub struct Label {
     /// Where the tail of each of its drives is.
     #[serde(default, skip_serializing_if = "TailPlace::is_end")]
     pub tail: TailPlace,
+    /// How many blocks the table of regions that are initialised in part has, if there is a record of initialised stripes
+    /// ([`InitRecord`](crate::InitRecord)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialisation_blocks: Option<u32>,
     /// What the operator wishes.
     pub policy: Policy,
     /// Its volumes.

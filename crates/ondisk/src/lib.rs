@@ -46,6 +46,7 @@
 //! | `runs.rs` | [`Runs`]: sets of regions |
 //! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
 //! | `intent.rs` | [`IntentMap`] |
+//! | `initialised.rs` | [`InitRecord`]: which stripes hold what hosts wrote |
 //! | `log_device.rs` | [`LogLabel`]: what a device says that is there for journals alone |
 //! | `reconcile.rs` | from labels to arrays |
 //! | `ddf/` | [`ddf`]: SNIA's Common RAID Disk Data Format, read and written |
@@ -55,6 +56,7 @@ mod bytes;
 pub mod ddf;
 mod error;
 pub mod foreign;
+pub mod initialised;
 pub mod intent;
 mod label;
 mod log_device;
@@ -73,6 +75,7 @@ mod volume;
 mod witness;
 
 pub use error::{Error, ErrorKind, Result};
+pub use initialised::{InitRecord, RecordCopies};
 pub use intent::{BlockWrite, Copies, IntentMap};
 pub use label::{
     Cause, FailedDrive, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Replacement,
@@ -86,7 +89,7 @@ pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readine
 pub use reshape::{FollowsLabel, PartLabel, ReshapeLabel};
 pub use runs::Runs;
 pub use spare::{Bay, SpareLabel, SpareScope, StandIn};
-pub use tail::{BLOCK, TAIL, Tail, TailPlace};
+pub use tail::{Area, BLOCK, TAIL, Tail, TailPlace};
 pub use told::{Telling, Told};
 pub use undo::{Part, Undo, UndoHead, to_keep};
 pub use uuid::Uuid;

@@ -11,6 +11,14 @@ pub const TAIL: ByteCount = ByteCount(32 << 20);
 /// The unit in which everything in the tail is placed: the strictest sector.
 pub const BLOCK: ByteCount = ByteCount(4096);
 
+/// Where the record of initialised regions lies, from the tail's beginning on, and how much room each copy of it has.
+const INITIALISED_AT: ByteCount = ByteCount((22 << 20) + (64 << 10));
+const INITIALISED_COPY: ByteCount = ByteCount(192 << 10);
+
+/// The same of the record of regions that are initialised in part.
+const PARTLY_AT: ByteCount = ByteCount((22 << 20) + (512 << 10));
+const PARTLY_COPY: ByteCount = ByteCount(512 << 10);
+
 /// The room of one copy of the write-intent map.
 const MAP_COPY: ByteCount = ByteCount(1 << 20);
 
@@ -25,6 +33,17 @@ const JOURNALS_AT: ByteCount = ByteCount(2 << 20);
 
 /// How the labels of versions 1 and 2 began, which SoftROC wrote before it wrote DDF.
 pub(crate) const EARLIER_MAGIC: [u8; 8] = *b"SoftROC\0";
+
+/// What of a tail consists of blocks that are written in turn to two copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Area {
+    /// The write-intent map.
+    WriteIntent,
+    /// Regions that are initialised.
+    Initialised,
+    /// Regions that are initialised in part.
+    PartlyInitialised,
+}
 
 /// Where the tail of the drives of an array is. Only drives that were imported have it elsewhere than at the end: where the
 /// data reach to the end, and their system left room before them.
@@ -146,9 +165,14 @@ impl Tail {
         Site::at(self.size, block, self.place)
     }
 
-    /// Blocks `first` to `first + count` of a copy (0 or 1) of the write-intent map.
-    pub fn map_blocks(&self, copy: usize, first: u32, count: u32) -> ByteRange {
-        let at = REGION + MAP_COPY * copy as u64 + BLOCK * u64::from(first);
+    /// Blocks `first` to `first + count` of a copy (0 or 1) of an area.
+    pub fn blocks(&self, area: Area, copy: usize, first: u32, count: u32) -> ByteRange {
+        let (start, room) = match area {
+            Area::WriteIntent => (REGION, MAP_COPY),
+            Area::Initialised => (INITIALISED_AT, INITIALISED_COPY),
+            Area::PartlyInitialised => (PARTLY_AT, PARTLY_COPY),
+        };
+        let at = start + room * copy as u64 + BLOCK * u64::from(first);
         ByteRange::new(self.start + at, BLOCK * u64::from(count))
     }
 
@@ -207,10 +231,21 @@ mod tests {
             let site = tail.site(block).unwrap();
             assert_eq!((tail.start(), site.tail()), (ByteOffset(32 << 20), tail.start()));
             let most = crate::intent::MAX_BLOCKS;
-            let (first, second) = (tail.map_blocks(0, 0, most), tail.map_blocks(1, 0, most));
+            let (first, second) =
+                (tail.blocks(Area::WriteIntent, 0, 0, most), tail.blocks(Area::WriteIntent, 1, 0, most));
             assert_eq!(first.start, site.region().start);
             assert!(first.len <= MAP_COPY && first.end() <= second.start);
             assert!(second.end() <= tail.witness().start && tail.witness().end() <= tail.undo().start);
+            let partly = crate::initialised::MAX_BLOCKS;
+            let records = [
+                tail.witness(),
+                tail.blocks(Area::Initialised, 0, 0, most),
+                tail.blocks(Area::Initialised, 1, 0, most),
+                tail.blocks(Area::PartlyInitialised, 0, 0, partly),
+                tail.blocks(Area::PartlyInitialised, 1, 0, partly),
+                tail.undo(),
+            ];
+            assert!(records.windows(2).all(|pair| pair[0].end() <= pair[1].start));
             assert!(site.region().contains(tail.undo()) && tail.undo().contains(tail.undo_head()));
             let marks = tail.marks();
             assert!(marks[0].contains(ByteRange::new(site.anchor(), block.bytes())));

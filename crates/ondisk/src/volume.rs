@@ -224,6 +224,10 @@ pub struct VolumeLabel {
     /// Regions that nobody has written since it was created, but for those that are marked.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub unwritten: Runs,
+    /// Which of its stripes are initialised is recorded in the drives' tail; so many bytes of data count as a stripe there. Left out:
+    /// all of them are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialised_by_bytes: Option<u64>,
     /// Its journal, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalLabel>,

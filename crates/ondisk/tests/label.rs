@@ -38,6 +38,7 @@ fn volume() -> VolumeLabel {
         created_unix_s: 1_700_000_000,
         lost: Vec::new(),
         unwritten: Runs::default(),
+        initialised_by_bytes: None,
         journal: Some(JournalLabel {
             start_bytes: 1 << 20,
             len_bytes: 2 << 20,
@@ -73,6 +74,7 @@ fn label() -> Label {
         shut_down: false,
         failed: Vec::new(),
         leaving: Vec::new(),
+        initialisation_blocks: None,
         tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume()],
