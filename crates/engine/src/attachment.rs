@@ -264,6 +264,8 @@ pub struct Attachment {
     pub state: VolumeState,
     /// Where writes are kept before they are done, if they are.
     pub journal: Option<JournalPlace>,
+    /// Whether stripes that are not initialised are, in the background.
+    pub initialises: bool,
     /// Whether hosts do not get to see it: it is being initialised as a whole.
     pub hidden: bool,
     /// The sectors that its hosts are told of.
@@ -302,6 +304,7 @@ impl Attachment {
             replacements: Vec::new(),
             state,
             journal: None,
+            initialises: false,
             hidden: false,
             told: ToldSectors::default(),
             live: 0..u64::MAX,

@@ -21,6 +21,7 @@
 //! | cells | `shard::cells`, the crate `log` (`cells`) | what is acknowledged is in memory that outlives the process |
 //! | destage | `cache::write_back` | what is dirty is destaged for a flush, for room, for its age, or while nothing else is to be done |
 //! | lock | `env::locks`, `cache::held` | nobody else writes these columns of the stripe, or computes from them |
+//! | initialise | `stripe::initialise` | a stripe that no host has written reads as zeros; its first write writes all of it |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
 //! | execute | `stripe::execute`, `stripe::compute`, `stripe::drive_ops` | reads, computes, the commit, writes; before the commit a fault or a change of state means a new plan, after it the plan is finished |
@@ -93,7 +94,7 @@ pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
 pub use state::{
     Change, Moved, Mover, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step,
-    VolumeState,
+    StripeSet, VolumeState,
 };
 pub use stripe::{JournalTerms, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};

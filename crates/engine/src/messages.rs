@@ -11,7 +11,7 @@ use crate::volume::{FaultPolicy, VolumeId};
 use ::cache::RequestTag;
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
 use ondisk::Uuid;
-use state::{Change, RegionIndex, RegionSet, VolumeState};
+use state::{Change, RegionIndex, RegionSet, StripeSet, VolumeState};
 use std::sync::Arc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 
@@ -231,6 +231,16 @@ pub enum ReportKind {
     MarkDirty(RegionSet),
     /// These regions have been quiet: clear their marks some time, after a flush of the drives.
     Quiet(RegionSet),
+    /// Stripes of a region were written as a whole, and flushed: record on every drive in use that they are initialised, then
+    /// answer. `NotSupported`: there is no room in the record for another region that is initialised in part.
+    StripesInitialised {
+        /// Which region.
+        region: RegionIndex,
+        /// Which of its stripes.
+        stripes: StripeSet,
+        /// Whether with them every stripe of the region is: tell every shard.
+        completes: bool,
+    },
     /// The redundancy of these regions agrees with their data again: tell every shard.
     Synced(RegionSet),
     /// A write to these regions was left unfinished on some drive: until they are synced again, no shard is to
@@ -332,6 +342,12 @@ impl ReportKind {
             ReportKind::DriveFailed { drive, .. } => Change::InService(state.in_service().without(drive)),
             ReportKind::MarkDirty(regions) => Change::Marked(regions),
             ReportKind::Quiet(regions) => Change::Unmarked(regions),
+            ReportKind::StripesInitialised { region, completes: true, .. } => {
+                Change::Initialised(region.into())
+            }
+            ReportKind::StripesInitialised { region, stripes, .. } => {
+                Change::StripesInitialised { region, stripes }
+            }
             ReportKind::Synced(regions) => Change::Synced(regions),
             ReportKind::Unsynced(regions) => Change::Unsynced(regions),
             ReportKind::Current { drive, regions, .. } => Change::Current { slot: drive, regions },

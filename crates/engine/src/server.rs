@@ -225,6 +225,10 @@ impl Shard {
         if !volume.state().unsynced().is_empty() {
             self.env().spawn("resync", crate::background::resync(volume.recovery().clone()));
         }
+        if attachment.initialises && !volume.state().is_initialised() {
+            let rest = crate::background::initialise_rest(volume.recovery().clone());
+            self.env().spawn("background initialisation", rest);
+        }
         Ok(())
     }
 

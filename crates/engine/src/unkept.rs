@@ -19,7 +19,10 @@ pub async fn keep(
         {
             state.apply(&change);
             // What the reporter has learned of its own regions since is not undone.
-            let is_own = matches!(report.kind, ReportKind::Unsynced(_) | ReportKind::MarkDirty(_));
+            let is_own = matches!(
+                report.kind,
+                ReportKind::Unsynced(_) | ReportKind::MarkDirty(_) | ReportKind::StripesInitialised { .. }
+            );
             let except = is_own.then_some(report.from);
             spread(&env, &shards, report.volume, &change, except).await;
         }

@@ -8,6 +8,7 @@ mod common;
 mod data_log;
 mod first_write;
 mod forced;
+mod initialise;
 mod joined;
 mod journal;
 mod log_devices;

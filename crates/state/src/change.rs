@@ -1,6 +1,7 @@
 //! Everything that can happen to a volume's state, and what it makes of it.
 
-use crate::region_set::RegionSet;
+use crate::initialisation::{Initialisation, StripeSet};
+use crate::region_set::{RegionIndex, RegionSet};
 use crate::volume::{Forced, Relocated, VolumeState};
 use units::{ByteRange, DriveIndex, DriveSet};
 
@@ -61,6 +62,15 @@ pub enum Change {
     Unmarked(RegionSet),
     /// These regions have been written, though nobody marked them: levels without redundancy have no marks.
     Written(RegionSet),
+    /// Stripes of a region that is initialised in part are initialised: written as a whole, flushed, and recorded.
+    StripesInitialised {
+        /// Which region.
+        region: RegionIndex,
+        /// Which of its stripes.
+        stripes: StripeSet,
+    },
+    /// Every stripe of these regions is initialised.
+    Initialised(RegionSet),
     /// The redundancy of these regions agrees with their data.
     Synced(RegionSet),
     /// The redundancy of these regions may not agree with their data.
@@ -105,6 +115,8 @@ impl Change {
                 | Change::Marked(_)
                 | Change::Unmarked(_)
                 | Change::Written(_)
+                | Change::StripesInitialised { .. }
+                | Change::Initialised(_)
                 | Change::Punctured { .. }
                 | Change::Rewritten { .. }
         )
@@ -141,10 +153,20 @@ impl VolumeState {
             Change::Marked(regions) => {
                 let regions = self.own(regions);
                 self.marked.insert_all(&regions);
-                self.unwritten.remove_all(&regions);
+                self.begin_writes(&regions);
             }
             Change::Unmarked(regions) => self.marked.remove_all(regions),
             Change::Written(regions) => self.unwritten.remove_all(regions),
+            Change::StripesInitialised { region, stripes } => {
+                let partly = self.initialisation.as_mut();
+                partly.into_iter().for_each(|partly| partly.insert(*region, stripes));
+            }
+            Change::Initialised(regions) => {
+                if let Some(partly) = &mut self.initialisation {
+                    partly.complete(regions);
+                    self.unwritten.remove_all(regions);
+                }
+            }
             Change::Synced(regions) => {
                 self.unsynced.remove_all(regions);
                 self.forced.forget(regions);
@@ -152,7 +174,7 @@ impl VolumeState {
             Change::Unsynced(regions) => {
                 let regions = self.own(regions);
                 self.unsynced.insert_all(&regions);
-                self.unwritten.remove_all(&regions);
+                self.begin_writes(&regions);
                 self.forced.forget(&regions);
             }
             Change::Forced(regions) => drop(self.force(regions)),
@@ -185,6 +207,26 @@ impl VolumeState {
         self
     }
 
+    /// The same of a volume that is initialised stripe by stripe: in the regions `none` no stripe is initialised, in those of `some` these
+    /// are, and in all others every one. Regions of `none` that are marked, or unsynced, were about to be written.
+    #[must_use]
+    pub fn with_initialisation(
+        mut self,
+        none: &RegionSet,
+        some: impl IntoIterator<Item = (RegionIndex, StripeSet)>,
+    ) -> VolumeState {
+        let mut partly = Initialisation::default();
+        for (region, stripes) in some.into_iter().filter(|(region, _)| region.0 < self.regions) {
+            partly.begin(&region.into());
+            partly.insert(region, &stripes);
+        }
+        let known: RegionSet = partly.partial().map(|(region, _)| region).collect();
+        let none = self.own(none).minus(&known);
+        partly.begin(&none.intersection(&self.marked.clone().union(&self.unsynced)));
+        self.initialisation = Some(partly);
+        self.with_unwritten(&none)
+    }
+
     /// The same with these regions forced. What of them is synced is not.
     #[must_use]
     pub fn with_forced(mut self, mut forced: Forced) -> VolumeState {
@@ -205,6 +247,14 @@ impl VolumeState {
     /// The regions of a set that the volume has.
     fn own(&self, regions: &RegionSet) -> RegionSet {
         regions.intersection(&RegionSet::first(self.regions))
+    }
+
+    /// Writes to these regions are about to begin, or were left unfinished.
+    fn begin_writes(&mut self, regions: &RegionSet) {
+        if let Some(partly) = &mut self.initialisation {
+            partly.begin(&regions.intersection(&self.unwritten));
+        }
+        self.unwritten.remove_all(regions);
     }
 
     fn serve_with(&mut self, drives: DriveSet) {

@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | `region_set` | [`RegionIndex`], [`RegionSet`]: sets of regions as runs |
 //! | `regions` | [`Regions`]: how stripes lie, and into which regions they fall |
+//! | `initialisation` | [`Initialisation`], [`StripeSet`]: which stripes hold what hosts wrote |
 //! | `punctured` | [`PuncturedBlocks`]: blocks whose content is lost |
 //! | `volume` | [`VolumeState`], [`SlotState`]: the value, and the questions that it answers |
 //! | `change` | [`Change`], [`VolumeState::apply`] |
@@ -27,6 +28,7 @@
 
 mod change;
 mod health;
+mod initialisation;
 mod punctured;
 mod region_set;
 mod regions;
@@ -35,6 +37,7 @@ mod volume;
 
 pub use change::Change;
 pub use health::{Nothing, Overlay};
+pub use initialisation::{Initialisation, StripeSet};
 pub use punctured::PuncturedBlocks;
 pub use region_set::{RegionIndex, RegionSet};
 pub use regions::Regions;

@@ -2,7 +2,8 @@
 
 use crate::region_set::RegionIndex;
 use layout::Geometry;
-use units::StripeIndex;
+use std::ops::Range;
+use units::{ByteRange, StripeIndex};
 
 /// How the stripes of a volume lie: over which drives, and into which regions they fall.
 ///
@@ -59,8 +60,19 @@ impl Regions {
         RegionIndex((row >> self.rows_shift) as u32)
     }
 
+    /// What of a drive's part of the volume the stripes of a region are: from the first byte of any of them to the last one.
+    pub fn place_of(&self, region: RegionIndex) -> ByteRange {
+        let Range { start, end } = self.stripes_of(region);
+        let ends = [start, end.min(self.geometry.stripes().0).max(start + 1) - 1].map(StripeIndex);
+        let maps = ends.map(|stripe| self.geometry.stripe_map(stripe));
+        let starts = || maps.iter().flat_map(|map| map.cells()).map(|(cell, _)| cell.offset);
+        let first = starts().min().unwrap_or_default();
+        let last = starts().max().unwrap_or_default();
+        ByteRange::from_to(first, last + self.geometry.strip().bytes())
+    }
+
     /// The stripes of a region, those past the end of the volume included.
-    pub fn stripes_of(&self, region: RegionIndex) -> std::ops::Range<u64> {
+    pub fn stripes_of(&self, region: RegionIndex) -> Range<u64> {
         let stripes = u64::from(self.stripes_per_row);
         let first = (u64::from(region.0) << self.rows_shift) * stripes;
         first..first + (stripes << self.rows_shift)

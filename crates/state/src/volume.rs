@@ -3,14 +3,16 @@
 //! # Invariants ([`VolumeState::check`])
 //! - No set names a region past the last one.
 //! - A region that was never written is neither marked nor unsynced.
+//! - A region that is initialised in part is not called never written.
 //! - What is forced is unsynced; what was missing when it was forced, and what a log told, lie within it.
 //! - What lies in the distributed spare is of one slot, and is not nothing.
 //! - The summaries agree with the slots.
 
+use crate::initialisation::{Initialisation, StripeSet};
 use crate::punctured::PuncturedBlocks;
 use crate::region_set::{RegionIndex, RegionSet};
 use crate::regions::Regions;
-use units::{ByteRange, DriveCount, DriveIndex, DriveSet};
+use units::{ByteRange, DriveCount, DriveIndex, DriveSet, StripeIndex};
 
 /// Where a failed drive's cells live in the distributed spare (RAID 5EE).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,6 +106,8 @@ pub struct VolumeState {
     pub(crate) unsynced: RegionSet,
     pub(crate) marked: RegionSet,
     pub(crate) unwritten: RegionSet,
+    /// `None`: what was never written holds zeros on the drives, but for drives that are stale there.
+    pub(crate) initialisation: Option<Initialisation>,
     pub(crate) forced: Forced,
     pub(crate) relocated: Option<Relocated>,
     /// Counts what was applied and may change a plan.
@@ -136,6 +140,7 @@ impl VolumeState {
             unsynced: RegionSet::EMPTY,
             marked: RegionSet::EMPTY,
             unwritten: RegionSet::EMPTY,
+            initialisation: None,
             forced: Forced::default(),
             relocated: None,
             revision: 0,
@@ -173,6 +178,38 @@ impl VolumeState {
     /// there, and need no resync, no rebuild, no check.
     pub fn unwritten(&self) -> &RegionSet {
         &self.unwritten
+    }
+
+    /// Of a volume that is initialised stripe by stripe: what is initialised in part. `None`: all stripes of the volume
+    /// count as initialised.
+    pub fn initialisation(&self) -> Option<&Initialisation> {
+        self.initialisation.as_ref()
+    }
+
+    /// Whether every stripe is initialised.
+    pub fn is_initialised(&self) -> bool {
+        self.initialisation.as_ref().is_none_or(|partly| self.unwritten.is_empty() && partly.has_no_partial())
+    }
+
+    /// Whether every stripe of a region is initialised.
+    pub fn is_region_initialised(&self, region: RegionIndex) -> bool {
+        self.initialisation
+            .as_ref()
+            .is_none_or(|partly| !self.is_unwritten(region) && partly.stripes_in(region).is_none())
+    }
+
+    /// Whether a stripe is initialised. Only the owner of its region knows of all that are: what another shard takes for
+    /// uninitialised may be initialised.
+    pub fn is_stripe_initialised(&self, regions: &Regions, stripe: StripeIndex) -> bool {
+        let Some(partly) = &self.initialisation else { return true };
+        let region = regions.region_of(stripe);
+        let nth = || stripe.0 - regions.stripes_of(region).start;
+        !self.is_unwritten(region) && partly.stripes_in(region).is_none_or(|stripes| stripes.contains(nth()))
+    }
+
+    /// The initialised stripes of a region that is initialised in part.
+    pub fn initialised_in(&self, region: RegionIndex) -> Option<&StripeSet> {
+        self.initialisation.as_ref()?.stripes_in(region)
     }
 
     /// Regions whose redundancy is taken as it is.
@@ -261,10 +298,26 @@ impl VolumeState {
         }
     }
 
+    /// Whether nothing is wrong in a region, so that no request to an initialised stripe of it has to look further. `place`: what of a
+    /// slot's part of the volume the region is.
+    pub fn is_well_in(&self, region: RegionIndex, place: impl FnOnce() -> ByteRange) -> bool {
+        let Summary { punctured, being_replaced, .. } = self.summary;
+        self.in_service == DriveSet::first(self.drives())
+            && self.is_synced(region)
+            && self.stale_in(region).is_empty()
+            && being_replaced.is_empty()
+            && self.relocated_in(region).is_none()
+            && (punctured.is_empty() || {
+                let place = place();
+                !punctured.iter().any(|slot| self.is_punctured(slot, place))
+            })
+    }
+
     /// Whether nothing at all is wrong, so that no request has to look further.
     pub fn is_optimal(&self) -> bool {
         let Summary { stale, punctured, being_replaced } = self.summary;
         self.in_service == DriveSet::first(self.drives())
+            && self.is_initialised()
             && self.unsynced.is_empty()
             && stale.is_empty()
             && punctured.is_empty()
@@ -283,8 +336,14 @@ impl VolumeState {
             self.slots.iter().flat_map(|slot| std::iter::once(&slot.stale).chain(&slot.replacement));
         let moved = self.relocated.iter().map(|moved| &moved.regions);
         let ends = sets.into_iter().chain(of_slots).chain(moved).chain(&self.forced.missing).map(end);
+        let ends = ends.chain(self.initialisation.as_ref().map(Initialisation::end));
+        let mut partial = self.initialisation.iter().flat_map(Initialisation::partial);
         let checks = [
             (ends.max().unwrap_or(0) <= self.regions, "a set names a region past the last one"),
+            (
+                !partial.any(|(region, _)| self.unwritten.contains(region)),
+                "a region that is initialised in part is called never written",
+            ),
             (is_disjoint(&self.unwritten, &self.marked), "a marked region is called never written"),
             (is_disjoint(&self.unwritten, &self.unsynced), "an unsynced region is called never written"),
             (is_within(&self.forced.regions, &self.unsynced), "a forced region is synced"),

@@ -2,7 +2,8 @@
 
 use layout::{Geometry, Level};
 use proptest::prelude::*;
-use state::{Change, Nothing, RegionIndex, RegionSet, Regions, VolumeState};
+use state::{Change, Nothing, RegionIndex, RegionSet, Regions, StripeSet, VolumeState};
+use std::ops::Range;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
 
 const LEVELS: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid5ee, Level::Raid6];
@@ -34,6 +35,19 @@ fn ranges() -> impl Strategy<Value = Vec<ByteRange>> {
     prop::collection::vec(range, 0..3)
 }
 
+fn stripe_set() -> impl Strategy<Value = StripeSet> {
+    prop::collection::vec(0u64..200, 0..9).prop_map(StripeSet::from_iter)
+}
+
+/// A state in which nothing is wrong, of drives that hold zeros or anything where nobody wrote.
+fn new(regions: &Regions, unwritten: &RegionSet, by_stripe: bool) -> VolumeState {
+    let state = VolumeState::optimal(regions);
+    match by_stripe {
+        true => state.with_initialisation(unwritten, []),
+        false => state.with_unwritten(unwritten),
+    }
+}
+
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         slots().prop_map(Change::InService),
@@ -50,6 +64,9 @@ fn change() -> impl Strategy<Value = Change> {
         regions().prop_map(Change::Marked),
         regions().prop_map(Change::Unmarked),
         regions().prop_map(Change::Written),
+        ((0u32..18).prop_map(RegionIndex), stripe_set())
+            .prop_map(|(region, stripes)| Change::StripesInitialised { region, stripes }),
+        regions().prop_map(Change::Initialised),
         regions().prop_map(Change::Synced),
         regions().prop_map(Change::Unsynced),
         regions().prop_map(Change::Forced),
@@ -69,7 +86,14 @@ fn same(one: &VolumeState, other: &VolumeState) -> bool {
     let questions = |state: &VolumeState| {
         let slots: Vec<_> = state.drives().indexes().map(|slot| state.slot(slot).cloned()).collect();
         let sets = [state.unsynced(), state.marked(), state.unwritten()].map(RegionSet::clone);
-        (state.in_service(), slots, sets, state.forced().clone(), state.relocated().cloned())
+        let initialisation = state.initialisation().cloned();
+        (
+            state.in_service(),
+            slots,
+            sets,
+            state.forced().clone(),
+            (state.relocated().cloned(), initialisation),
+        )
     };
     questions(one) == questions(other)
 }
@@ -85,14 +109,23 @@ proptest! {
     fn every_sequence_of_changes_keeps_the_invariants(
         level in 0..LEVELS.len(),
         unwritten in regions(),
+        by_stripe in any::<bool>(),
         changes in prop::collection::vec(change(), 0..40),
     ) {
         let regions = regions_of(LEVELS[level]);
-        let mut state = VolumeState::optimal(&regions).with_unwritten(&unwritten);
+        let mut state = new(&regions, &unwritten, by_stripe);
         for change in changes {
             let before = (state.revision(), healths(&state, &regions));
             state.apply(&change);
             prop_assert_eq!(state.check(), Ok(()), "{:?}", change);
+            for region in (0..18).map(RegionIndex) {
+                let Range { start, end } = regions.stripes_of(region);
+                let all = (start..end).all(|stripe| state.is_stripe_initialised(&regions, StripeIndex(stripe)));
+                prop_assert!(all || !state.is_region_initialised(region));
+                prop_assert!(by_stripe || all, "nothing is initialised by stripe");
+                let is_untouched = state.is_unwritten(region);
+                prop_assert!(!is_untouched || !state.is_stripe_initialised(&regions, StripeIndex(start)) || !by_stripe);
+            }
             // A plan that was made before must be made again wherever it would be another one.
             let may_be_the_same = healths(&state, &regions) == before.1;
             prop_assert!(state.revision() > before.0 || may_be_the_same, "{:?}", change);

@@ -48,7 +48,10 @@ async fn zero_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoE
     let _closed = volume.close_beside().await;
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-    volume.write_zeroes(stripe, whole).await?;
+    match volume.is_initialised(stripe) {
+        true => volume.write_zeroes(stripe, whole).await?,
+        false => volume.initialise_with_zeros(&[stripe]).await?,
+    }
     Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
 }
 

@@ -10,8 +10,9 @@
 //! | --- | --- | --- | --- |
 //! | rebuild | `rebuild.rs` | stale on the drive, and written | the drive is current there |
 //! | copy to a drive that is to take another one's place | `copy.rs` | written | it need not be rebuilt there |
-//! | resync, background initialisation | `resync.rs`, by the rule in `forced.rs` where drives are missing | unsynced | its redundancy is trusted |
+//! | resync | `resync.rs`, by the rule in `forced.rs` where drives are missing | unsynced | its redundancy is trusted |
 //! | consistency check | `check.rs` | written and synced | |
+//! | background initialisation | `initialise.rs` | not initialised | it is initialised |
 //! | full initialisation | `init.rs` | all | its redundancy is trusted |
 //! | into the distributed spare and back | `relocate.rs` | all; those in the spare | it has changed sides |
 //! | reshape: to another layout, ordered window by window | `reshape.rs` | all; there are two sets of them | |
@@ -20,6 +21,7 @@
 mod check;
 mod copy;
 mod init;
+mod initialise;
 mod mend_range;
 mod pace;
 mod rebuild;
@@ -29,6 +31,7 @@ mod resync;
 mod running;
 mod walk;
 
+pub(crate) use initialise::initialise_rest;
 pub(crate) use reshape::reshape;
 pub(crate) use resync::resync;
 pub(crate) use running::Running;

@@ -23,13 +23,13 @@ use std::time::Duration;
 use units::{DriveSet, StripeIndex};
 
 /// How long to wait before regions that could not be resynced are tried again.
-const RETRY_AFTER: Duration = Duration::from_secs(10);
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// The pace of a resync: nobody orders one.
-const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+pub(super) const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
 /// The number of a resync: the controller never gives it.
-const OWN_TASK: TaskId = TaskId(u64::MAX);
+pub(super) const OWN_TASK: TaskId = TaskId(u64::MAX);
 
 /// Resyncs every unsynced region of this shard, until none is left or the volume is detached.
 /// One task of a volume does it; a second one ends at once.

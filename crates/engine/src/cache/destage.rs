@@ -92,7 +92,11 @@ pub(crate) async fn put_stripes(
     let mut held: SmallVec<[Guard; 4]> = SmallVec::new();
     for stripe in stripes {
         let key = cache.lock_key(*stripe);
-        held.push(cache.shard.locks().try_lock_columns(key, Mode::Exclusive, cache.columns(whole))?);
+        held.push(cache.shard.locks().try_lock_columns(
+            key,
+            Mode::Exclusive,
+            cache.columns(*stripe, whole),
+        )?);
         if cache.is_gated(*stripe) || cache.is_doubtful(*stripe) || cache.is_said(*stripe) {
             return None;
         }
@@ -107,7 +111,7 @@ pub(crate) async fn put_stripes(
         Err(error) => return Some(Err(error)),
     };
     // It may be otherwise since the mark was asked for.
-    if !cache.writes_together() {
+    if !cache.writes_together(cache.region_of(first)) {
         return None;
     }
     let request = Request::Write { range: whole };
@@ -133,7 +137,7 @@ fn alone(cache: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Alo
     if cache.uses_write_back() || !cache.lines.borrow().may_be_passed(stripe, range) {
         return None;
     }
-    let (key, columns) = (cache.lock_key(stripe), cache.columns(range));
+    let (key, columns) = (cache.lock_key(stripe), cache.columns(stripe, range));
     let held = cache.shard.locks().try_lock_columns(key, Mode::Exclusive, columns)?;
     if !cache.is_live(stripe) || cache.is_gated(stripe) || cache.is_doubtful(stripe) {
         return None;
@@ -276,7 +280,7 @@ pub(crate) async fn put(
     durability: Durability,
 ) -> Result<(), IoError> {
     let mut rest = Some(payload);
-    for part in volume.parts_to_keep(range) {
+    for part in volume.parts_to_keep(stripe, range) {
         let bytes = match rest.as_ref() {
             Some(payload) if part != range => payload.cut(part.start - range.start, part.len),
             _ => rest.take().expect("a run is one part, or cut into several"),

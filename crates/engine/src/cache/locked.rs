@@ -19,7 +19,7 @@ pub(crate) async fn lock_to_write(
     stripe: StripeIndex,
     within: ByteRange,
 ) -> HeldAlone {
-    lock_columns(volume, stripe, volume.columns(within)).await
+    lock_columns(volume, stripe, volume.columns(stripe, within)).await
 }
 
 /// Holds columns of a stripe for a write, as soon as the stripe may be written.

@@ -49,6 +49,7 @@ use env::sync::Signal;
 use env::{Durability, Env, IoError, Slice, Words};
 use held::Held;
 use log::CELL;
+use state::RegionIndex;
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
@@ -178,10 +179,10 @@ impl Cache {
         self.is_redundant() || self.uses_write_back()
     }
 
-    /// Whether whole stripes that follow one another may be written together: nothing is dirty, nothing missing, and nothing lost that
-    /// such a write would bring back.
-    pub(crate) fn writes_together(&self) -> bool {
-        self.is_redundant() && self.all_well.get() && !self.uses_write_back()
+    /// Whether whole stripes of a region that follow one another may be written together: nothing is dirty, nothing missing, and
+    /// nothing lost that such a write would bring back.
+    pub(crate) fn writes_together(&self, region: RegionIndex) -> bool {
+        self.is_redundant() && self.is_well(region) && !self.uses_write_back()
     }
 
     /// Checks what must hold of the lines between any two steps.
@@ -212,7 +213,7 @@ impl Cache {
 
     /// Bytes of a stripe that hosts of an earlier process were answered for are dirty.
     fn admit_found(&self, stripe: StripeIndex, range: ByteRange, held: Held) {
-        let (columns, request) = (self.columns(range), RequestTag(0));
+        let (columns, request) = (self.columns(stripe, range), RequestTag(0));
         self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered: true, held });
         self.begin(stripe);
     }
@@ -224,10 +225,10 @@ impl Cache {
     }
 
     /// The columns of a write whose host waits: those of all the cells that it touches, if something may be in them.
-    fn columns_of_cells(&self, range: ByteRange) -> Range<u32> {
+    fn columns_of_cells(&self, stripe: StripeIndex, range: ByteRange) -> Range<u32> {
         match self.uses_write_back() {
-            true => self.columns(range.align_out(CELL)),
-            false => self.columns(range),
+            true => self.columns(stripe, range.align_out(CELL)),
+            false => self.columns(stripe, range),
         }
     }
 
@@ -255,9 +256,9 @@ impl Cache {
                 let start = self.in_volume(stripe, range).start;
                 let index = self.index.get().expect("what is answered has a place in the memory");
                 let stored = self.shard.cells().store(index, start, &data, room);
-                (self.columns(range), Held::in_cells(stored, waiting.clone()))
+                (self.columns(stripe, range), Held::in_cells(stored, waiting.clone()))
             }
-            None => (self.columns_of_cells(range), Held::given(data, waiting.clone())),
+            None => (self.columns_of_cells(stripe, range), Held::given(data, waiting.clone())),
         };
         self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered, held });
         self.begin(stripe);

@@ -45,7 +45,10 @@ pub(super) fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> 
     }
     let map = geometry.stripe_map(stripe);
     let bytes = ByteRange::new(ByteOffset(at.0), range.len);
-    let copy = if volume.all_well.get() {
+    if !volume.is_initialised(stripe) {
+        return None; // Its owner knows whether it is: it reads as zeros.
+    }
+    let copy = if volume.is_well(volume.region_of(stripe)) {
         volume.choose_copy(stripe, &map, index, bytes, |_| true)?
     } else {
         copy_in_doubt(volume, stripe, &map, index, bytes)?
@@ -108,7 +111,7 @@ pub(super) async fn write(
     data: &Slice,
     durability: Durability,
 ) -> Option<Result<(), IoError>> {
-    let eligible = volume.all_well.get()
+    let eligible = (volume.all_well.get() || volume.is_redundant())
         && !volume.uses_write_back()
         && volume.geometry().parity_strips() == 0
         && !data.is_zero()
@@ -124,7 +127,7 @@ pub(super) async fn write(
     // The lock is there for writes that complete a sector; it lives on the stripe's owner.
     let (stripe, within) = volume.geometry().stripe_of(range.start);
     let _guard = if volume.is_mine(stripe) {
-        let columns = volume.columns(ByteRange::new(ByteOffset(within.0), range.len));
+        let columns = volume.columns(stripe, ByteRange::new(ByteOffset(within.0), range.len));
         let key = volume.lock_key(stripe);
         Writer::Owner { _held: volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)? }
     } else {
@@ -160,7 +163,7 @@ async fn write_copies(
         return None;
     }
     let within = ByteRange::new(ByteOffset(within.0), range.len);
-    if !volume.may_go_to_copies(within) {
+    if !volume.may_go_to_copies(stripe, within) {
         return None;
     }
     let done = put_copies(volume, stripe, within, data, durability).await?;

@@ -14,6 +14,7 @@ use crate::members::{Drives, is_gone};
 use env::locks::Mode;
 use env::{Buf, Durability, Io, IoError, Member, Slice};
 use smallvec::SmallVec;
+use state::RegionIndex;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
@@ -83,12 +84,25 @@ impl Lying {
     }
 }
 
+/// Whether nothing is wrong in any region that a range touches, and all of it is initialised.
+fn is_well(volume: &Cache, range: ByteRange) -> bool {
+    if volume.all_well.get() {
+        return true;
+    }
+    let geometry = volume.geometry();
+    let region_at = |at| volume.region_of(geometry.stripe_of(at).0).0;
+    let regions = region_at(range.start)..=region_at(ByteOffset(range.end().0.max(range.start.0 + 1) - 1));
+    let is_fine = |region| volume.is_well(region) && volume.state().is_region_initialised(region);
+    // Where no redundancy follows, whoever writes beside the owners relies on all of the volume.
+    volume.is_redundant() && regions.map(RegionIndex).all(is_fine)
+}
+
 /// Whether a range is over several strips, and nothing but mapping may be needed to read it.
 pub(super) fn may_read(volume: &Cache, range: ByteRange) -> bool {
     let geometry = volume.geometry();
     let (_, at) = geometry.strip_of(geometry.stripe_of(range.start).1);
     at + range.len > geometry.strip().bytes()
-        && volume.all_well.get()
+        && is_well(volume, range)
         && !volume.uses_write_back()
         && range.is_aligned(volume.spec.sector.bytes())
 }
@@ -170,7 +184,7 @@ pub(super) async fn write(
     for (stripe, within) in stripes(volume.geometry(), range) {
         let guard = match volume.is_mine(stripe) {
             true => {
-                let (key, columns) = (volume.lock_key(stripe), volume.columns(within));
+                let (key, columns) = (volume.lock_key(stripe), volume.columns(stripe, within));
                 Some(volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?)
             }
             false if beside.is_none() => {

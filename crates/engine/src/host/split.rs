@@ -10,6 +10,7 @@ use env::sync::{Signal, Taken};
 use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice};
 use layout::Geometry;
 use smallvec::SmallVec;
+use state::RegionIndex;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
@@ -118,9 +119,11 @@ pub(super) enum Whole {
 
 impl Whole {
     /// How many whole stripes of it may be one stripe request: as many of a host's write as are written together.
-    fn most_stripes(&self, volume: &Volume) -> u64 {
+    fn most_stripes(&self, volume: &Volume, region: RegionIndex) -> u64 {
         match self {
-            Whole::Write(data, _) if !data.is_zero() && !volume.is_hidden() && volume.writes_together() => {
+            Whole::Write(data, _)
+                if !data.is_zero() && !volume.is_hidden() && volume.writes_together(region) =>
+            {
                 let (geometry, strip) = (volume.geometry(), volume.geometry().strip().bytes().0);
                 // Others compute beside it.
                 let parity = strip * u64::from(geometry.parity_strips());
@@ -219,7 +222,8 @@ pub(super) async fn run(
 ) -> (Result<(), IoError>, Option<Buf>) {
     let read = if matches!(whole, Whole::Read(_)) { range.len } else { ByteCount::ZERO };
     let parent = Rc::new(Parent::default());
-    for (number, (stripe, within)) in (0..).zip(shares(volume, range, whole.most_stripes(volume))) {
+    let most = whole.most_stripes(volume, volume.region_of(volume.geometry().stripe_of(range.start).0));
+    for (number, (stripe, within)) in (0..).zip(shares(volume, range, most)) {
         let work = whole.take(within.len);
         let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work };
         parent.begin();

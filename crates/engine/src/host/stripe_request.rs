@@ -213,7 +213,7 @@ pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRa
     }
     if volume.is_redundant() {
         let is_whole = within.len == volume.geometry().stripe_bytes();
-        if !(is_whole && volume.all_well.get()) {
+        if !(is_whole && volume.is_well(volume.region_of(stripe)) && volume.is_initialised(stripe)) {
             return Ok(());
         }
         let trimmed = trim_redundant(volume, stripe, within).await;

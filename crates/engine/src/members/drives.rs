@@ -278,6 +278,17 @@ impl Drives {
         start..end.min(self.geometry().stripes().0).min(last).max(start)
     }
 
+    /// Whether nothing is wrong in a region, so that a request to an initialised stripe of it does not have to look further.
+    pub(crate) fn is_well(&self, region: RegionIndex) -> bool {
+        let place = || self.regions.place_of(region);
+        self.all_well.get() || self.health.failing().is_empty() && self.state().is_well_in(region, place)
+    }
+
+    /// Whether a stripe is initialised. Where this shard does not own it, it may be although it is not known to be.
+    pub(crate) fn is_initialised(&self, stripe: StripeIndex) -> bool {
+        self.all_well.get() || self.state().is_stripe_initialised(&self.regions, stripe)
+    }
+
     /// How many writes redundancy did not follow so far.
     pub(crate) fn gaps(&self) -> u64 {
         self.gaps.get()

@@ -97,8 +97,8 @@ impl Recovery {
         places: &Places,
         how: Mend,
     ) -> Result<(), IoError> {
-        if !self.is_live(stripe) {
-            return Ok(()); // What lies there now is another layout's.
+        if !self.is_live(stripe) || !self.is_initialised(stripe) {
+            return Ok(()); // What lies there is another layout's, or nobody's.
         }
         // All that can be had first: what is filled with zeroes then must not be taken for a source.
         let mut lost = Places::new();

@@ -90,10 +90,13 @@ impl Stripes {
         if !self.is_live(stripe) {
             return (Ended::Failed(IoError::new(IoErrorKind::Gone)), host);
         }
+        if !self.is_initialised(stripe) {
+            return Box::pin(self.attempt_uninitialised(stripe, request, host, trouble, how)).await;
+        }
         let _changing = self.changed_by(&request).map(|range| self.begin_change(stripe, range));
         let copies = match (request, &host) {
             (Request::Write { range }, Host::Payload(payload, durability)) => {
-                let is_simple = how.held && self.may_go_to_copies(range);
+                let is_simple = how.held && self.may_go_to_copies(stripe, range);
                 payload.only_slice().filter(|_| is_simple).map(|slice| (range, slice, *durability))
             }
             _ => None,
@@ -116,7 +119,7 @@ impl Stripes {
         (ended, host)
     }
 
-    async fn attempt_by_plans(
+    pub(super) async fn attempt_by_plans(
         self: &Rc<Self>,
         stripe: StripeIndex,
         request: &Request<'_>,

@@ -10,13 +10,14 @@ use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
 
 impl Stripes {
-    /// Whether a write of these bytes of a stripe is such a write, and all is well with the drives.
-    pub(crate) fn may_go_to_copies(&self, within: ByteRange) -> bool {
+    /// Whether a write of these bytes of a stripe is such a write, and all is well there.
+    pub(crate) fn may_go_to_copies(&self, stripe: StripeIndex, within: ByteRange) -> bool {
         let geometry = self.geometry();
         let is_mirrored = geometry.copies() > 1 && geometry.parity_strips() == 0;
         let (_, at) = geometry.strip_of(ByteCount(within.start.0));
         // Where all is well no drive is being filled.
-        is_mirrored && self.all_well.get() && at + within.len <= geometry.strip().bytes()
+        let is_well = || self.is_well(self.region_of(stripe)) && self.is_initialised(stripe);
+        is_mirrored && is_well() && at + within.len <= geometry.strip().bytes()
     }
 
     /// Writes bytes that [may](Stripes::may_go_to_copies). The caller holds them, and has said that they change. False: some drive did not

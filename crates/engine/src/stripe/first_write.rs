@@ -26,7 +26,7 @@ impl Stripes {
     /// A region is about to be marked to be written, and nobody writes to it before. If that is for the first time: makes
     /// every drive in use current there.
     pub(crate) async fn blank_before_first_write(self: &Rc<Self>, region: RegionIndex) {
-        if !self.state().is_unwritten(region) {
+        if !self.state().is_unwritten(region) || self.state().initialisation().is_some() {
             return;
         }
         let stale = self.state().stale_somewhere().intersection(&self.in_service());

@@ -3,7 +3,7 @@
 use crate::attachment::Attachment;
 use crate::members::Drives;
 use crate::messages::ShardIndex;
-use crate::stripe::{CleanUse, DirtyRegions, Flush, JournalSlot};
+use crate::stripe::{CleanUse, DirtyRegions, Flush, Initialising, JournalSlot};
 use env::Buf;
 use env::locks::Mode;
 use env::sync::Signal;
@@ -23,6 +23,7 @@ pub struct Stripes {
     drives: Rc<Drives>,
     pub(super) dirty: DirtyRegions,
     pub(super) flushing: Flush,
+    pub(super) initialising: Initialising,
     pub(super) journal: JournalSlot,
     /// Whether what is read of it is kept.
     pub(crate) clean: CleanUse,
@@ -55,6 +56,7 @@ impl Stripes {
         Ok(Rc::new(Stripes {
             dirty: DirtyRegions::new(drives.regions.count, attachment.state.marked(), owns),
             flushing: Flush::default(),
+            initialising: Initialising::default(),
             clean: CleanUse::default(),
             journal: JournalSlot::new(
                 shard.env(),
@@ -107,11 +109,15 @@ impl Stripes {
         stripe.0.wrapping_add(u64::from(self.spec.id.0).wrapping_mul(0x9E37_79B9))
     }
 
-    /// The columns of its stripe that a range of the stripe's data touches: what its lock covers.
-    pub(crate) fn columns(&self, within: ByteRange) -> std::ops::Range<u32> {
+    /// The columns of its stripe that a range of the stripe's data touches: what its lock covers. Of a stripe that is not
+    /// initialised, all: whichever write comes first writes all of it.
+    pub(crate) fn columns(&self, stripe: StripeIndex, within: ByteRange) -> std::ops::Range<u32> {
+        let strip = self.geometry().strip().bytes().0;
+        if !self.is_initialised(stripe) {
+            return 0..strip as u32;
+        }
         // Repairs look at whole units: they must lie within what is held.
         let within = within.align_out(self.repair_unit);
-        let strip = self.geometry().strip().bytes().0;
         let (first, last) = (within.start.0 / strip, (within.end().0 - 1) / strip);
         if first == last {
             let base = first * strip;
@@ -122,7 +128,7 @@ impl Stripes {
     }
 
     pub(crate) async fn lock(&self, stripe: StripeIndex, mode: Mode, within: ByteRange) -> env::locks::Guard {
-        let columns = self.columns(within);
+        let columns = self.columns(stripe, within);
         self.shard.locks().lock_columns(self.lock_key(stripe), mode, columns).await
     }
 

@@ -76,6 +76,12 @@ impl Stripes {
         if stripes.len() < 2 || !stripes.iter().all(|stripe| self.is_live(*stripe)) {
             return None;
         }
+        // A write initialises them. Nothing else is to be done about stripes that are not.
+        let fresh = |stripe: &StripeIndex| !self.is_initialised(*stripe);
+        let fresh: SmallVec<[StripeIndex; 4]> = stripes.iter().copied().filter(fresh).collect();
+        if !fresh.is_empty() && payload.is_none() {
+            return None;
+        }
         let changed = self.changed_by(&request);
         let changes = stripes.iter().filter_map(|stripe| Some(self.begin_change(*stripe, changed?)));
         let _changing: SmallVec<[_; 4]> = changes.collect();
@@ -98,7 +104,12 @@ impl Stripes {
             drop(memory);
             self.put_plan(plan);
         }
-        done
+        match done? {
+            Ok(skipped) if !fresh.is_empty() => {
+                Some(Box::pin(self.initialised(&fresh, &skipped)).await.map(|()| skipped))
+            }
+            done => Some(done),
+        }
     }
 
     /// Adds the plan of a stripe. False: it has none.

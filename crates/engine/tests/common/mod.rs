@@ -5,7 +5,7 @@ use engine::{
     ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId,
     VolumeSpec, VolumeState,
 };
-use env::{Buf, Durability, Env, mailbox};
+use env::{Buf, Durability, Env, IoErrorKind, mailbox};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -132,7 +132,11 @@ pub struct Bench {
     pub health: DriveSet,
     /// Nobody answers what is reported, as long as this is set.
     pub is_deaf: Rc<Cell<bool>>,
+    refuse: Rc<RefCell<Refuse>>,
 }
+
+/// Which reports are refused, and with what.
+type Refuse = Box<dyn Fn(&ReportKind) -> Option<IoErrorKind>>;
 
 impl Bench {
     pub async fn start(envs: Vec<Env>, setup: &Setup) -> Bench {
@@ -166,17 +170,26 @@ impl Bench {
         let log: Rc<RefCell<Vec<ReportKind>>> = Rc::default();
         let (noted, is_deaf, clock) = (log.clone(), Rc::new(Cell::new(false)), env.clone());
         let deaf = is_deaf.clone();
+        let refuse: Rc<RefCell<Refuse>> = Rc::new(RefCell::new(Box::new(|_| None)));
+        let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
+        let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
+        let (refused, answer_to) = (refuse.clone(), senders.clone());
         env.spawn("log", async move {
             while let Some(report) = receiver.receive().await {
                 noted.borrow_mut().push(report.kind.clone());
                 while deaf.get() {
                     clock.sleep(Duration::from_millis(1)).await;
                 }
+                let refusal = refused.borrow()(&report.kind);
+                if let Some(error) = refusal {
+                    let result = Err(env::IoError::new(error));
+                    let answer = ShardMessage::ReportDone { report: report.number, result };
+                    assert!(answer_to[usize::from(report.from.0)].send(answer).is_ok());
+                    continue;
+                }
                 assert!(kept.send(report).is_ok());
             }
         });
-        let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
-        let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
         let mut shards = Vec::new();
         for (index, seed) in seeds.into_iter().enumerate() {
             shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
@@ -189,12 +202,18 @@ impl Bench {
         let states = attachments.iter().map(|attachment| (attachment.spec.id, attachment.state.clone()));
         let keeper = engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from_iter(states));
         env.spawn("keeper", keeper);
-        let mut bench = Bench { env, shards, volumes: Vec::new(), senders, reports: log, health, is_deaf };
+        let mut bench =
+            Bench { env, shards, volumes: Vec::new(), senders, reports: log, health, is_deaf, refuse };
         for attachment in attachments {
             bench.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         }
         bench.volumes = bench.shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
         bench
+    }
+
+    /// From now on these reports are refused.
+    pub fn refuse(&self, which: impl Fn(&ReportKind) -> Option<IoErrorKind> + 'static) {
+        *self.refuse.borrow_mut() = Box::new(which);
     }
 
     pub fn volume(&self) -> &Rc<Volume> {

@@ -209,6 +209,10 @@ impl Stripes {
         memory: &Memory,
         asked: Durability,
     ) -> Result<Option<Kept>, IoError> {
+        // Until it is initialised, a crash leaves it as it was: zeros.
+        if !self.is_initialised(plan.stripe()) {
+            return Ok(None);
+        }
         loop {
             let Some(journal) = self.journal.now() else { return Ok(None) };
             let kept = self.keep_there(&journal, plan, memory, asked).await;
@@ -300,9 +304,9 @@ impl Stripes {
     }
 
     /// Cuts a write to a stripe into parts of which each can be kept as a whole.
-    pub(crate) fn parts_to_keep(&self, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
-        match self.journal.now() {
-            Some(journal) => journal.terms.parts(within, self.all_well.get()),
+    pub(crate) fn parts_to_keep(&self, stripe: StripeIndex, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
+        match self.journal.now().filter(|_| self.is_initialised(stripe)) {
+            Some(journal) => journal.terms.parts(within, self.is_well(self.region_of(stripe))),
             None => SmallVec::from_iter([within]),
         }
     }

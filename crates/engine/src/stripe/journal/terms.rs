@@ -199,8 +199,10 @@ struct Told<'a> {
 }
 
 impl plan::Journal for Told<'_> {
-    fn parts(&self, _: StripeIndex, within: ByteRange) -> Vec<ByteRange> {
-        let is_well = self.state.is_optimal() && self.without.is_empty();
+    fn parts(&self, stripe: StripeIndex, within: ByteRange) -> Vec<ByteRange> {
+        let region = self.regions.region_of(stripe);
+        let is_well =
+            self.state.is_well_in(region, || self.regions.place_of(region)) && self.without.is_empty();
         self.terms.parts(within, is_well).into_vec()
     }
 

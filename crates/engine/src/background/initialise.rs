@@ -1,0 +1,69 @@
+//! The background initialisation: what no host has written yet is filled with zeros, so that a first write to it costs what any other
+//! does. Nothing depends on it: whatever it has passed or not, a volume reads the same, and is as redundant.
+
+use crate::background::Running;
+use crate::background::resync::{OWN_PACE, OWN_TASK, RETRY_AFTER};
+use crate::background::walk::{self, Step, Walked};
+use crate::recovery::Recovery;
+use crate::task::TaskOutcome;
+use env::IoError;
+use env::locks::Mode;
+use state::RegionSet;
+use std::ops::Range;
+use std::rc::Rc;
+use units::StripeIndex;
+
+/// Initialises every region of this shard that is not, until none is left or the volume is detached.
+pub(crate) async fn initialise_rest(volume: Rc<Recovery>) {
+    let task = Running::new(&volume, OWN_TASK, None, OWN_PACE);
+    let _watcher = volume.shard.watch_hosts();
+    loop {
+        let regions = task.take_on(uninitialised(&volume));
+        let outcome = initialise_regions(&task, &regions).await;
+        if regions.is_empty() || volume.closing.get() || outcome == TaskOutcome::Stopped {
+            break;
+        }
+        if outcome != TaskOutcome::Done {
+            volume.shard.env().sleep(RETRY_AFTER).await;
+        }
+    }
+}
+
+/// Regions in which not every stripe is initialised.
+fn uninitialised(volume: &Recovery) -> RegionSet {
+    let state = volume.state();
+    let partial = state.initialisation().map(|partly| partly.partial().map(|(region, _)| region).collect());
+    partial.map_or(RegionSet::EMPTY, |partial: RegionSet| partial.union(state.unwritten()))
+}
+
+async fn initialise_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome {
+    let mut outcome = TaskOutcome::Done;
+    for region in regions.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        match walk::walk_together(task, region, initialise_stripes).await {
+            Walked::Whole => task.finished(region),
+            Walked::Stopped => return TaskOutcome::Stopped,
+            Walked::Failed(error) => outcome = TaskOutcome::Failed(error),
+        }
+    }
+    outcome
+}
+
+async fn initialise_stripes(task: Rc<Running>, stripes: Range<u64>) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let (mut left, mut initialised) = (stripes, 0);
+    while !left.is_empty() {
+        let held = walk::hold_next(volume, &mut left, Mode::Exclusive).await;
+        let stripes: Vec<StripeIndex> =
+            held.each().filter(|stripe| !volume.is_initialised(*stripe)).collect();
+        volume.initialise_with_zeros(&stripes).await?;
+        initialised += stripes.len() as u64;
+    }
+    Ok(match initialised {
+        0 => Step::Skipped,
+        stripes => Step::Done { drive_bytes: stripes * walk::stripe_bytes(volume) },
+    })
+}
