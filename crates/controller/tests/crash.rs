@@ -504,7 +504,8 @@ fn a_map_that_cannot_be_read_costs_a_resync_and_no_data() {
     bench.shut_down();
     let tail = ondisk::Tail::of(ByteCount(common::DRIVE)).unwrap();
     for name in DRIVES {
-        let map = ByteRange::from_to(tail.map_blocks(0, 0, 1).start, tail.map_blocks(1, 0, 1).end());
+        let map = ondisk::Area::WriteIntent;
+        let map = ByteRange::from_to(tail.blocks(map, 0, 0, 1).start, tail.blocks(map, 1, 0, 1).end());
         bench.sim.drive(name).unwrap().make_unreadable(map);
     }
     bench.restart(&[]);

@@ -407,10 +407,13 @@ fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
     let (size, unwritten) = (ByteCount(96 * MIB), Unwritten::Noise);
     bench.sim.add_drive("d", DriveOptions { size, unwritten, ..common::drive_options() });
     bench.boot(&[]);
-    let destroying = |wanted: &mut CreateVolume| wanted.destroy_data = true;
+    let destroying = |wanted: &mut CreateVolume| {
+        (wanted.destroy_data, wanted.write_hole) = (true, Some(controller::WriteHole::Resync));
+    };
     bench.create_with("data", "raid6", &drives, destroying).expect("the drives are free");
     bench.ask(Command::DriveFail { drive: "c".into() }).expect("it can do without");
     bench.sim.drive("c").expect("it is there").vanish();
+    bench.write("data", 0, 1, 48 * MIB);
     bench.restart(&[]);
     let is_asked = |bench: &mut Bench, name: &str, what: &str| {
         let why = bench.refused(ErrorKind::WrongState, start(name));
@@ -419,6 +422,10 @@ fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
     is_asked(&mut bench, "data", "it was never covered");
     bench.start_accepting("data");
     assert!(bench.show("data").resync.is_some(), "it takes its time");
+    let write_hole = Some(controller::WriteHole::Journal);
+    let journal =
+        controller::SetPolicy { volume: "data".into(), write_hole, ..controller::SetPolicy::default() };
+    bench.ask(Command::VolumePolicy(journal)).expect("it gets a journal");
     bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).expect("it is renamed");
     assert!(bench.show("new").resync.is_some(), "it takes its time");
     bench.restart(&[]);

@@ -32,26 +32,27 @@ fn a_volume_is_created_served_and_found_again_after_a_restart() {
 }
 
 #[test]
-fn created_on_drives_of_unknown_content_it_resyncs_and_is_usable_meanwhile() {
+fn created_on_drives_of_unknown_content_it_is_redundant_at_once_and_initialised_in_the_background() {
     let mut bench = Bench::new(3, 1, 0);
     for name in ["a", "b", "c"] {
-        // Large enough that the resync is not over when the creation is answered.
+        // Large enough that the initialisation is not over when the creation is answered.
         let size = ByteCount(DRIVE + 64 * MIB);
         let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, size, ..drive_options() };
         bench.sim.add_drive(name, noise);
     }
     bench.boot(&[]);
     let (info, notes) = bench.create("data", "raid5", &["a", "b", "c"]);
-    assert!(info.resync.is_some() && info.dirty_regions > 0, "{info:?}");
-    assert!(notes.iter().any(|note| note.contains("resync")), "{notes:?}");
+    assert!(info.resync.is_none() && info.initialisation.is_some(), "{info:?}");
+    assert_eq!((info.state, info.may_lose), (VolumeState::Optimal, 1));
+    assert!(notes.iter().any(|note| note.contains("initialising")), "{notes:?}");
+    let mut expected = vec![0; 2 * MIB as usize];
+    assert_eq!(bench.try_read("data", 0, 2 * MIB).unwrap(), expected, "no host has written there");
     bench.write("data", 4096, 9, 8192);
+    expected[4096..4096 + 8192].fill(9);
     bench.settle("data");
-    assert!(bench.has_event("the resync of 'data' is complete"));
-    // Parity agrees: any drive may go, and what was never written reads the same as before.
-    let before = bench.try_read("data", 0, 2 * MIB).unwrap();
+    assert!(bench.has_event("the initialisation of 'data' is complete"));
     bench.ask(Command::DriveFail { drive: "b".into() }).unwrap();
-    assert_eq!(bench.try_read("data", 0, 2 * MIB).unwrap(), before);
-    bench.expect("data", 4096, 9, 8192);
+    assert_eq!(bench.try_read("data", 0, 2 * MIB).unwrap(), expected);
 }
 
 #[test]
@@ -433,12 +434,15 @@ fn blocks_whose_content_is_lost_are_listed_until_a_host_writes_them() {
         let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, ..drive_options() };
         bench.sim.add_drive(name, noise);
     }
-    // Nothing can be computed yet that would stand in for it.
     let unreadable = ByteRange::new(ByteOffset(8192), ByteCount(4096));
-    bench.sim.drive("a").unwrap().make_unreadable(unreadable);
     bench.boot(&[]);
     bench.create_with("data", "raid5", &["a", "b", "c"], |create| create.destroy_data = true).unwrap();
+    bench.write("data", 0, 3, 128 << 10);
     bench.settle("data");
+    // A block and the parity by which it could be computed.
+    ["a", "c"].iter().for_each(|drive| bench.sim.drive(drive).unwrap().make_unreadable(unreadable));
+    assert!(bench.try_read("data", 8192, 4096).is_err());
+    bench.wait(3);
     let lost = bench.show("data").lost_bytes;
     assert_eq!(lost, 4096);
     bench.sim.drive("a").unwrap().heal(unreadable);

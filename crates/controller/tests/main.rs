@@ -16,6 +16,7 @@ mod half_done;
 mod hosts;
 mod imports_md;
 mod imports_reshape;
+mod initialisation;
 mod journals;
 mod kept;
 mod life;

@@ -258,7 +258,7 @@ fn out_of_space_when_file_drives_are_made() {
 
 #[test]
 fn a_drive_that_fails_while_a_volume_is_created_leaves_nothing_behind() {
-    // Where earlier labels were, both copies, the map's two, the witness; and two places that nobody writes.
+    // Where earlier labels were, both copies, the map's two, the witness and the record of initialised stripes; and two places that nobody writes.
     for (after, is_written) in [
         (0, true),
         (1, true),
@@ -268,7 +268,8 @@ fn a_drive_that_fails_while_a_volume_is_created_leaves_nothing_behind() {
         (20, true),
         (21, true),
         (22, true),
-        (23, false),
+        (23, true),
+        (25, false),
     ] {
         let mut bench = bench();
         bench.sim.drive("c").unwrap().refuse_writes(units::ByteRange::new(

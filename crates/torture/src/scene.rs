@@ -168,7 +168,9 @@ impl Scene {
         has_log: bool,
     ) -> Rc<Scene> {
         let noise = setup.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
-        let oracle = new_oracle(&setup, if noise { Value::Anything } else { Value::Zeroes }, has_log);
+        // What no host has written reads as zeros, but where no redundancy tells it from what the drives held.
+        let is_anything = noise && !setup.level.is_redundant();
+        let oracle = new_oracle(&setup, if is_anything { Value::Anything } else { Value::Zeroes }, has_log);
         let scene = Rc::new(Scene {
             untold: Cell::default(),
             had_journal: Cell::new(setup.has_parity() && setup.write_hole == WriteHole::Journal),

@@ -146,6 +146,9 @@ fn facts(volume: &VolumeInfo) -> Vec<(&'static str, String)> {
     if let Some(resync) = volume.resync {
         facts.insert(4, ("Redundancy agrees", format!("{} %", resync.percent)));
     }
+    if let Some(initialised) = volume.initialisation {
+        facts.insert(4, ("Initialised", format!("{} %", initialised.percent)));
+    }
     if let Some(disk) = &volume.disk {
         facts.push(("Disk of this machine", disk.device.clone()));
     }

@@ -90,6 +90,11 @@ fn redundancy(page: &mut Page, volumes: Rows<'_, '_>) {
     gauge("softroc_volume_unsynced_regions", help, |volume| {
         volume.volume.resync.map_or(0, |resync| resync.regions_left.into())
     });
+    let help =
+        "Regions that are not initialised, or not as a whole; they read as zeros where no host has written.";
+    gauge("softroc_volume_uninitialised_regions", help, |volume| {
+        volume.volume.initialisation.map_or(0, |initialised| initialised.regions_left.into())
+    });
     let help = "Regions that are marked as being written.";
     gauge("softroc_volume_marked_regions", help, |volume| volume.volume.dirty_regions.into());
     let help = "Slots of the volume by the state of their drive.";

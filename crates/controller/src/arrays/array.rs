@@ -6,12 +6,12 @@ use crate::arrays::unbegun::{as_understood, own_members};
 use crate::arrays::volume::Volume;
 use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
-use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
+use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, StripeSet, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
-    Cause, FoundArray, FoundMember, IntentMap, Label, Member, MemberState, Readiness, Role, Runs, Uuid,
-    readiness, slots,
+    Cause, FoundArray, FoundMember, InitRecord, IntentMap, Label, Member, MemberState, Readiness, Role, Runs,
+    Uuid, readiness, slots,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +42,7 @@ pub(crate) struct Running {
 pub(crate) struct Work {
     pub(super) failures: RefCell<Vec<FailureReport>>,
     pub(super) marks: RefCell<Vec<MarkReport>>,
+    pub(super) initialised: RefCell<Vec<InitReport>>,
     /// Quiet regions whose marks may go, and those whose marks are about to go.
     pub(super) quiet: RefCell<BTreeSet<u32>>,
     /// ... and by which clearing.
@@ -64,7 +65,9 @@ pub(crate) struct Work {
 impl Work {
     /// Whether the failure handler has something to do.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.failures.borrow().is_empty() || !self.marks.borrow().is_empty()
+        !self.failures.borrow().is_empty()
+            || !self.marks.borrow().is_empty()
+            || !self.initialised.borrow().is_empty()
     }
 }
 
@@ -73,6 +76,17 @@ pub(crate) struct MarkReport {
     pub(crate) number: u64,
     pub(crate) volume: Rc<Volume>,
     pub(crate) regions: RegionSet,
+}
+
+/// Stripes of a region that are to be recorded as initialised.
+pub(crate) struct InitReport {
+    pub(crate) from: ShardIndex,
+    pub(crate) number: u64,
+    pub(crate) volume: Rc<Volume>,
+    pub(crate) region: RegionIndex,
+    pub(crate) stripes: StripeSet,
+    /// Whether with them all of the region is.
+    pub(crate) completes: bool,
 }
 
 /// An array and its volumes.
@@ -91,6 +105,8 @@ pub(crate) struct Array {
     running: RefCell<Option<Rc<Running>>>,
     /// The marks, as they are on the drives while the array is started.
     pub(super) map: RefCell<IntentMap>,
+    /// Which stripes are initialised, as it is recorded on the drives while the array is started; `None` where no volume needs that.
+    pub(super) initialised: RefCell<Option<InitRecord>>,
     /// Regions whose redundancy may not agree with their data: their marks stay.
     pub(super) unsynced: RefCell<BTreeSet<u32>>,
     /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
@@ -114,6 +130,7 @@ impl Array {
         let array = Array {
             uuid: label.array,
             map: RefCell::new(IntentMap::new(label.array, label.regions(), false)),
+            initialised: RefCell::default(),
             confirmed: Cell::new(label.confirmed),
             label: RefCell::new(label.clone()),
             places: RefCell::default(),
@@ -497,9 +514,22 @@ impl Array {
         all
     }
 
+    /// All regions of its volumes but those that no host has written and that hold anything on the drives: what a drive has to be given that
+    /// holds anything itself.
+    pub(crate) fn regions_to_fill(&self) -> RegionSet {
+        let mut all = self.all_regions();
+        let volumes = self.volumes();
+        let by_stripe = volumes.iter().filter(|volume| volume.is_initialised_by_stripe());
+        by_stripe.for_each(|volume| all.remove_all(&self.unwritten(volume)));
+        all
+    }
+
     /// Regions of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
     pub(crate) fn unwritten(&self, volume: &Volume) -> RegionSet {
-        let mut unwritten = set_of(&volume.label().unwritten);
+        let mut unwritten = match volume.is_initialised_by_stripe() {
+            true => self.uninitialised(volume),
+            false => set_of(&volume.label().unwritten),
+        };
         if !unwritten.is_empty() {
             self.map.borrow().iter().for_each(|region| {
                 unwritten.remove(RegionIndex(region));

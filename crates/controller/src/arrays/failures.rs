@@ -94,6 +94,10 @@ impl Arrays {
             if !marks.is_empty() {
                 self.deal_with_marks(&array, marks).await;
             }
+            let initialised = work.initialised.take();
+            if !initialised.is_empty() {
+                self.record_initialised(&array, initialised).await;
+            }
         }
     }
 
@@ -179,8 +183,8 @@ impl Arrays {
         Err(IoError::new(IoErrorKind::Gone))
     }
 
-    /// Writes the whole map to the drives in `slots`, both copies of every block. Who failed at it, and whether
-    /// that was for want of space.
+    /// Writes the whole map, and the record of initialised stripes, to the drives in `slots`, both copies of every block. Who failed
+    /// at it, and whether that was for want of space.
     pub(crate) async fn heal_map(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
         let mut failed = BTreeMap::new();
         let tail = array.label().tail;
@@ -194,12 +198,13 @@ impl Arrays {
                 array.map.borrow_mut().not_written(&writes);
             }
             failed.extend(errors);
+            failed.extend(self.heal_record(array, slots).await);
         }
         failed
     }
 
     /// Writes blocks of the map to the drives in `slots`, all at once. Which failed.
-    async fn write_blocks(
+    pub(super) async fn write_blocks(
         &self,
         array: &Array,
         writes: &[BlockWrite],
@@ -209,8 +214,8 @@ impl Arrays {
         for &slot in slots {
             let drive = array.drive(slot).filter(|_| !array.deleted.get());
             let access = drive.and_then(|drive| drive.access());
-            for write in writes {
-                let start = |access: &Access| Some(access.write_block(&access.tail()?, write));
+            for run in writes.chunk_by(lies_before) {
+                let start = |access: &Access| access.write_blocks(&access.tail()?, run);
                 ios.push((slot, access.as_ref().and_then(start)));
             }
         }
@@ -275,7 +280,7 @@ impl Arrays {
     }
 
     /// Has every shard apply a change but the one that reported it: what that one learned since must not be undone.
-    fn tell_others(&self, volume: &Volume, from: ShardIndex, change: &Change) {
+    pub(super) fn tell_others(&self, volume: &Volume, from: ShardIndex, change: &Change) {
         let Some(id) = volume.id() else { return };
         for (index, shard) in self.shards.iter().enumerate() {
             let message = ShardMessage::Apply(id, change.clone(), None, None);
@@ -311,6 +316,11 @@ impl Arrays {
         };
         self.events.report(code, name, "medium error", effect, text);
     }
+}
+
+/// Whether a block lies on drives right before another one.
+fn lies_before(one: &BlockWrite, next: &BlockWrite) -> bool {
+    one.area == next.area && one.copy == next.copy && one.block + 1 == next.block
 }
 
 fn is_power_of_ten(mut count: u64) -> bool {

@@ -98,11 +98,6 @@ impl Array {
         self.volumes().iter().for_each(|volume| volume.set_forced(Forced::default()));
     }
 
-    /// The redundancy of regions may not agree with their data.
-    pub(crate) fn distrust(&self, regions: Range<u32>) {
-        self.unsynced.borrow_mut().extend(regions);
-    }
-
     /// Marks of regions are about to go that also say that drives which are away missed what was written there: that is said otherwise from
     /// now on, and recorded with the next change.
     pub(crate) fn missed_by_the_absent(&self, regions: &RegionSet) {
@@ -120,6 +115,10 @@ impl Array {
     pub(crate) fn add_regions(&self, regions: Range<u32>, total: u32, marked: bool) {
         let mut map = self.map.borrow_mut();
         map.resize(total);
+        if let Some(record) = &mut *self.initialised.borrow_mut() {
+            record.resize(total);
+            record.forget(regions.clone());
+        }
         regions.for_each(|region| {
             if marked {
                 map.mark(region)
@@ -136,5 +135,8 @@ impl Array {
             map.unmark(region);
         });
         map.resize(self.label().regions());
+        if let Some(record) = &mut *self.initialised.borrow_mut() {
+            record.resize(self.label().regions());
+        }
     }
 }

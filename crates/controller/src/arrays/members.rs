@@ -6,7 +6,8 @@
 //! *A drive takes a slot that is out* (it comes back, or replaces what was there):
 //! 1. The map, both copies, to the drive. Killed here: it is what it was, and the map says no more than it did.
 //! 2. The next label, to it and to the others: the slot is its, and it is stale in every region that it may have missed,
-//!    which for a drive that is new is every region: it may hold anything. Killed in the middle: one label that says so is
+//!    which for a drive that is new is every region that is initialised, or may be by a write that is under way: it may hold anything.
+//!    Killed in the middle: one label that says so is
 //!    the newest and speaks, and is right; none, and the slot is out as before.
 //! 3. The shards get the drive, stale as recorded. Nothing is written to it before that.
 //! 4. A rebuild makes it current region by region, where somebody wrote; a region that nobody wrote is left to its first
@@ -75,7 +76,7 @@ impl Arrays {
         let mut next = array.label();
         let (stale, uuid) = match &entering {
             Entering::Back => (array.missed(slot), next.member[slot].uuid),
-            Entering::New(_) => (array.of_slot(slot, array.all_regions()), self.new_uuid()),
+            Entering::New(_) => (array.of_slot(slot, array.regions_to_fill()), self.new_uuid()),
             Entering::Filled(replacement) => {
                 (set_of(&replacement.stale).union(&array.missed(slot)), replacement.uuid)
             }
@@ -256,7 +257,7 @@ impl Arrays {
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
         self.inventory.make_blank(drive).await.map_err(unwritable)?;
         let mut next = array.label();
-        let stale = array.all_regions();
+        let stale = array.regions_to_fill();
         let (size, block) = drive.extent();
         let replacement = Replacement {
             uuid: self.new_uuid(),

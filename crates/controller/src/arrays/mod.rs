@@ -26,6 +26,7 @@ pub(crate) mod failures;
 mod find;
 pub(crate) mod following;
 mod hosts;
+pub(crate) mod initialised;
 pub(crate) mod journal;
 mod leaving;
 mod logs;

@@ -169,6 +169,7 @@ mod tests {
             member: (0..SLOTS as u8).map(member).collect(),
             failed: Vec::new(),
             leaving: Vec::new(),
+            initialisation_blocks: None,
         }
     }
 
@@ -194,6 +195,7 @@ mod tests {
             created_unix_s: 0,
             lost: Vec::new(),
             unwritten: Runs::default(),
+            initialised_by_bytes: None,
             journal: None,
             relocated: None,
             write_mode: ondisk::WriteMode::default(),

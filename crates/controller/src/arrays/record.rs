@@ -52,6 +52,7 @@ impl Arrays {
             }
         }
         next.confirmed = array.confirmed();
+        next.initialisation_blocks = array.record_blocks();
         let before = array.label();
         next.generation = next.generation.max(before.generation);
         // A drive that was to join, and does not, has no place any more.

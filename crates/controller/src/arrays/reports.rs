@@ -4,7 +4,7 @@
 //! take the array's metadata turn; the rest is dealt with at once.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, Running, is_full};
+use crate::arrays::array::{Array, InitReport, Running, is_full};
 use crate::arrays::failures::{FailureReport, failing};
 use crate::arrays::noting::note_change;
 use crate::arrays::volume::Volume;
@@ -132,6 +132,11 @@ impl Arrays {
                     regions,
                 });
             }
+            ReportKind::StripesInitialised { region, stripes, completes } => {
+                let volume = volume.clone();
+                let report = InitReport { from, number, volume, region, stripes, completes };
+                array.work.initialised.borrow_mut().push(report);
+            }
             ReportKind::Current { drive, regions, swaps, is_awaited } => {
                 record(drive, What::Current { regions, id, swaps, is_awaited });
             }
@@ -201,6 +206,7 @@ impl Arrays {
             | ReportKind::LogFailed { .. }
             | ReportKind::Unsynced(_)
             | ReportKind::MarkDirty(_)
+            | ReportKind::StripesInitialised { .. }
             | ReportKind::Current { .. }
             | ReportKind::PuncturedBlocks { .. }
             | ReportKind::Moved { .. }

@@ -14,7 +14,7 @@ use engine::{
     ShardMessage, VolumeId, VolumeSpec, VolumeState,
 };
 use env::DriveSource;
-use ondisk::VolumeLabel;
+use ondisk::{Init, VolumeLabel};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
@@ -36,7 +36,13 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
         state.apply(&Change::Marked(volume.own_regions(&marked)));
     }
     state.apply(&Change::Unsynced(volume.own_regions(&array.unsynced_regions())));
-    state = state.with_unwritten(&volume.own_regions(&array.unwritten(volume)));
+    state = match volume.is_initialised_by_stripe() {
+        true => {
+            let none = volume.own_regions(&array.uninitialised(volume));
+            state.with_initialisation(&none, array.initialised_in_part(volume))
+        }
+        false => state.with_unwritten(&volume.own_regions(&array.unwritten(volume))),
+    };
     for (index, member) in of_array.member.iter().enumerate().filter(|(slot, _)| volume.is_on(*slot)) {
         let slot = DriveIndex(index as u16);
         state = state.with_stale(slot, &volume.own_regions(&array.missed(index)));
@@ -113,6 +119,7 @@ impl Arrays {
         Ok(Attachment {
             replacements: members.clone().map(replacement).collect(),
             journal: volume.journal_place(self.shards.len(), of_array.tail),
+            initialises: volume.is_initialised_by_stripe() && label.init == Init::Background,
             // One on its way is shown when it is served by both layouts.
             hidden: volume.is_hidden() || live.is_some(),
             live: live.unwrap_or(0..u64::MAX),

@@ -207,6 +207,11 @@ impl Volume {
         self.geometry.level().is_redundant()
     }
 
+    /// Whether it is recorded which of its stripes are initialised.
+    pub(crate) fn is_initialised_by_stripe(&self) -> bool {
+        self.label.borrow().initialised_by_bytes.is_some()
+    }
+
     pub(crate) fn has_parity(&self) -> bool {
         self.geometry.parity_strips() > 0
     }
@@ -508,6 +513,7 @@ mod tests {
             created_unix_s: 0,
             lost: Vec::new(),
             unwritten: Runs::default(),
+            initialised_by_bytes: None,
             journal: None,
             relocated: None,
             write_mode: ondisk::WriteMode::default(),

@@ -251,6 +251,7 @@ impl Arrays {
             created_unix_s: self.env.unix_time(),
             lost: Vec::new(),
             unwritten: Runs::default(),
+            initialised_by_bytes: None,
             journal: None,
             relocated: None,
             write_mode: WriteMode::default(),

@@ -270,6 +270,7 @@ impl Commands {
             lost_bytes: lost.iter().map(|run| run[1] - run[0]).sum(),
             drives,
             resync: progress(array, volume).or_else(|| parts.iter().find_map(|part| progress(array, part))),
+            initialisation: initialisation(array, volume),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: self.policies_of(array, volume, label.created_unix_s),
             cache,
@@ -346,6 +347,13 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
         ));
     }
     reasons
+}
+
+fn initialisation(array: &Array, volume: &Volume) -> Option<Progress> {
+    let (done, regions) = array.initialised_of(volume)?;
+    let percent = u64::from(done) * 100 / u64::from(regions.max(1));
+    let percent = u8::try_from(percent).unwrap_or(99);
+    (done < regions).then_some(Progress { regions_left: regions - done, regions, percent })
 }
 
 fn progress(array: &Array, volume: &Volume) -> Option<Progress> {

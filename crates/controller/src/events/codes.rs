@@ -99,6 +99,7 @@ event_codes! {
     VolumeNotStarted "volume.not-started" Fatal "A volume could not be started; its data cannot be reached.";
     VolumeOffline "volume.offline" Fatal "A volume lost more drives than it can do without, or cannot be served; its data cannot be reached.";
     VolumeResynced "volume.resynced" Info "A resync is complete: all redundancy of the volume agrees with its data.";
+    VolumeInitialised "volume.initialised" Info "The background initialisation is complete: a first write to any block costs what any other does.";
     VolumeUnsynced "volume.unsynced" Warning "A write was left unfinished; redundancy is not trusted there until it is resynced.";
     VolumeForced "volume.forced" Warning "An operator forced stale parity; blocks of what is missing may read wrongly there.";
     VolumeMismatch "volume.mismatch" Warning "A check found a stripe whose redundancy does not agree with its data.";

@@ -208,6 +208,7 @@ impl Foreign {
             shut_down: false,
             failed: Vec::new(),
             leaving: Vec::new(),
+            initialisation_blocks: None,
             tail,
             policy: Policy::default(),
             volume: Vec::new(),

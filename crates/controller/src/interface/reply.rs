@@ -318,14 +318,14 @@ impl VolumeState {
     }
 }
 
-/// How far making redundancy agree with data has come.
+/// How far a resync, or the background initialisation, has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Progress {
     /// Regions still to be done.
     pub regions_left: u32,
     /// Regions of the volume.
     pub regions: u32,
-    /// The share of the volume that agrees, rounded down; 100 only when all does.
+    /// The share of the volume that is done, rounded down; 100 only when all is.
     pub percent: u8,
 }
 
@@ -424,6 +424,9 @@ pub struct VolumeInfo {
     pub drives: Vec<DriveInfo>,
     /// The resync that runs or is due; `None` when all redundancy agrees.
     pub resync: Option<Progress>,
+    /// How far what no host has written is initialised; `None` when all of it is, or will not be before hosts write it.
+    #[serde(default)]
+    pub initialisation: Option<Progress>,
     /// Regions that are marked as being written.
     pub dirty_regions: u32,
     /// Policies: write mode, write hole, and those of its array.

@@ -6,7 +6,10 @@ use env::{
 };
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::Glimpse;
-use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, Tail, TailPlace, intent};
+use ondisk::{
+    Area, BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, RecordCopies, Tail, TailPlace,
+    intent,
+};
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -146,9 +149,11 @@ impl Access {
         self.writer.write(at, smallvec![data], Durability::Cached)
     }
 
-    /// Starts the durable write of a block of the map.
-    pub(crate) fn write_block(&self, tail: &Tail, write: &BlockWrite) -> Io {
-        self.write(tail.map_blocks(write.copy, write.block, 1).start, &write.bytes)
+    /// Starts the durable write of blocks of a map or of the record that lie one after the other.
+    pub(crate) fn write_blocks(&self, tail: &Tail, writes: &[BlockWrite]) -> Option<Io> {
+        let first = writes.first()?;
+        let bytes: Vec<u8> = writes.iter().flat_map(|write| write.bytes.iter().copied()).collect();
+        Some(self.write(tail.blocks(first.area, first.copy, first.block, 1).start, &bytes))
     }
 
     /// Makes durable what the drive says now. A durable write that was cut off, by a kill or by its failure, may be in the
@@ -250,15 +255,26 @@ impl Access {
 
     /// Both copies of the map of an array of that many regions. What cannot be read is left out.
     pub(crate) async fn read_map(&self, regions: u32) -> Copies {
+        self.read_blocks(Area::WriteIntent, intent::blocks_for(regions)).await
+    }
+
+    /// Both copies of the record of initialised stripes of an array of that many regions, with a table of so many blocks.
+    pub(crate) async fn read_record(&self, regions: u32, blocks: u32) -> RecordCopies {
+        RecordCopies {
+            regions: self.read_blocks(Area::Initialised, intent::blocks_for(regions)).await,
+            table: self.read_blocks(Area::PartlyInitialised, blocks).await,
+        }
+    }
+
+    async fn read_blocks(&self, area: Area, count: u32) -> Copies {
         let mut copies: Copies = Copies::default();
         let Some(tail) = self.tail() else { return copies };
-        let count = intent::blocks_for(regions);
         for (copy, blocks) in copies.iter_mut().enumerate() {
-            match self.read(tail.map_blocks(copy, 0, count)).await {
+            match self.read(tail.blocks(area, copy, 0, count)).await {
                 Ok(bytes) => blocks.extend(bytes.chunks(BLOCK.as_usize()).map(|block| Some(block.to_vec()))),
                 Err(_) => {
                     for block in 0..count {
-                        blocks.push(self.read(tail.map_blocks(copy, block, 1)).await.ok());
+                        blocks.push(self.read(tail.blocks(area, copy, block, 1)).await.ok());
                     }
                 }
             }

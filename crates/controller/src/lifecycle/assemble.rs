@@ -216,6 +216,20 @@ impl Lifecycle {
             }
         }
         array.missed_by_the_absent(&saved);
+        if !self.arrays.read_record(array).await {
+            let regions = array.take_all_for_initialised();
+            let text = format!(
+                "which stripes of {} are initialised cannot be read from any drive: {} are resynced, and blocks that no host has written may read as anything",
+                array.names(),
+                counted(regions.len(), "region")
+            );
+            let (cause, effect) =
+                ("the record cannot be read", "redundancy is missing there until the resync is complete");
+            self.events.report(EventCode::ArrayMapUnreadable, &array.name(), cause, effect, text);
+            for region in regions {
+                map.mark(region);
+            }
+        }
         array.set_map(map);
         unknown
     }

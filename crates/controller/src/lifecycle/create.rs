@@ -8,22 +8,24 @@
 //!    as at the deletion of a volume (`delete.rs`); no part of them comes up again.
 //! 1. Labels in both slots with phase *creating*, and the mark, on all drives. Killed here: drives whose labels say
 //!    that nothing was finished; they are free.
-//! 2. The map: all regions marked unless the drives are known to hold zeroes. Killed here: as before.
+//! 2. The map, no region of which is marked; and, unless the drives are known to hold zeros, the record of initialised stripes, with
+//!    none. Killed here: as before.
 //! 3. Labels with phase *online*. Killed in the middle: one label that says online makes the array exist, and
 //!    it is sound, since everything else was durable before; nobody was told of it.
-//! 4. The shards get the volume, and the resync of marked regions begins: parity is never used before it agrees.
+//! 4. The shards get the volume, and the background initialisation begins. What no host has written reads as zeros.
 //! 5. The answer.
 //!
 //! Beside other volumes of an array that is started and complete, under its metadata turn:
-//! 1. The map with the new regions marked, both copies. Killed here: marks of regions that no volume has; they mean
-//!    nothing, and are gone after the next start.
+//! 1. The map and the record of initialised stripes with the new regions, both copies. Killed here: they tell of regions that no volume
+//!    has, which means nothing, and is gone after the next start.
 //! 2. The next label, which names the volume. Killed in the middle: one label that names it makes it exist, and it is
-//!    sound, since its marks were durable before; nobody was told of it.
+//!    sound, since the record was durable before; nobody was told of it.
 //! 3. and 4. as 4. and 5. above.
 
 use crate::arrays::array::{Array, SlotContent, is_full, runs, set_of};
 use crate::arrays::extents;
 use crate::arrays::failures::failing;
+use crate::arrays::initialised::stripe_in_record;
 use crate::arrays::journal;
 use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
@@ -35,6 +37,7 @@ use crate::lifecycle::candidates::Candidate;
 use crate::lifecycle::shape::{Shape, Wanted};
 use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
+use ondisk::initialised::table_blocks;
 use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel};
 use std::ops::Range;
 use std::rc::Rc;
@@ -155,6 +158,7 @@ impl Lifecycle {
             .map(|drive| Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1))
             .collect();
         let volume = self.new_label(create, &shape, zeroed, None)?;
+        let by_stripe = volume.initialised_by_bytes.is_some();
         let label = Label {
             array: self.arrays.new_uuid(),
             drive: member.first().map_or(ondisk::Uuid([0; 16]), |member| member.uuid),
@@ -165,6 +169,7 @@ impl Lifecycle {
             shut_down: false,
             failed: Vec::new(),
             leaving: Vec::new(),
+            initialisation_blocks: by_stripe.then(|| table_blocks(volume.end_region())),
             tail: TailPlace::End,
             policy: Policy::default(),
             volume: vec![volume],
@@ -181,8 +186,10 @@ impl Lifecycle {
             replacement: None,
         };
         array.set_places(drives.iter().map(place).collect());
-        let all_marked = volume.is_redundant() && !zeroed;
-        array.set_map(IntentMap::new(array.uuid, volume.regions().end, all_marked));
+        array.set_map(IntentMap::new(array.uuid, volume.regions().end, false));
+        if by_stripe {
+            array.begin_record(volume.regions().end);
+        }
         let kept = self.delete_overwritten(&array, &drives).await;
         if let Err(error) = self.write_new(&array, &drives).await {
             self.unmake(&array, &drives).await;
@@ -190,9 +197,6 @@ impl Lifecycle {
         }
         self.forget_taken(&array, &drives);
         self.arrays.insert(array.clone());
-        if all_marked {
-            array.distrust(volume.regions());
-        }
         self.arrays.begin(&array);
         if let Err(error) = self.arrays.attach(&array, &volume).await {
             self.arrays.detach(&array).await;
@@ -203,7 +207,7 @@ impl Lifecycle {
         self.rescan().await;
         let mut notes = shape.notes;
         notes.extend(kept);
-        notes.extend(all_marked.then(resync_note));
+        notes.extend(by_stripe.then(initialisation_note));
         if drives.iter().any(|drive| drive.is_volatile()) {
             notes.push("drives in memory lose their contents when the controller stops".to_owned());
         }
@@ -238,6 +242,8 @@ impl Lifecycle {
             capacity_bytes: shape.capacity.0,
             init: if zeroed { Init::Zeroed } else { Init::Background },
             unwritten,
+            initialised_by_bytes: (geometry.level().is_redundant() && !zeroed)
+                .then(|| stripe_in_record(geometry)),
             write_mode: create.write_mode.unwrap_or_default(),
             read_mode: create.read_mode.unwrap_or_default(),
             cache_mode: create.cache_mode.unwrap_or_default(),
@@ -270,7 +276,7 @@ impl Lifecycle {
             self.delete_one(array, &volume).await?;
             return Err(error);
         }
-        notes.extend(volume.is_redundant().then(resync_note));
+        notes.extend(volume.is_initialised_by_stripe().then(initialisation_note));
         Ok((volume, notes))
     }
 
@@ -304,16 +310,18 @@ impl Lifecycle {
         let mut next = label;
         next.volume.push(new.clone());
         let regions = new.first_region..new.end_region();
-        missed_by_copies(&mut next, &regions);
+        let by_stripe = new.initialised_by_bytes.is_some();
+        if !by_stripe {
+            missed_by_copies(&mut next, &regions);
+        }
         next.check().map_err(invalid)?;
-        let redundant = shape.geometry.level().is_redundant();
-        array.add_regions(regions.clone(), next.regions(), redundant);
+        if by_stripe {
+            array.begin_record(next.regions());
+        }
+        array.add_regions(regions.clone(), next.regions(), false);
         if let Err(error) = self.record_beside(array, next).await {
             array.drop_regions(regions);
             return Err(error);
-        }
-        if redundant {
-            array.distrust(regions);
         }
         Ok((new.uuid, shape.notes))
     }
@@ -417,6 +425,6 @@ impl Lifecycle {
     }
 }
 
-fn resync_note() -> String {
-    "its drives are not known to be blank: a resync runs in the background, and the volume can be used meanwhile".to_owned()
+fn initialisation_note() -> String {
+    "initialising in the background; the volume is usable and redundant now".to_owned()
 }

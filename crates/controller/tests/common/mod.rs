@@ -317,10 +317,22 @@ impl Bench {
     }
 
     /// Lets time pass until the volume has nothing left to resync and no region marked.
+    /// Waits until all of a volume is initialised.
+    pub fn settle_initialisation(&mut self, name: &str) {
+        for _ in 0..100 {
+            if self.show(name).initialisation.is_none() {
+                return;
+            }
+            self.wait(3);
+        }
+        panic!("{name} is not initialised: {:?}", self.show(name));
+    }
+
     pub fn settle(&mut self, name: &str) {
         for _ in 0..100 {
             let info = self.show(name);
-            if info.resync.is_none() && info.dirty_regions == 0 {
+            let is_done = info.resync.is_none() && info.initialisation.is_none();
+            if is_done && info.dirty_regions == 0 {
                 return;
             }
             self.wait(3);

@@ -147,7 +147,11 @@ fn volume_table(volumes: &[VolumeInfo]) -> String {
     let rows: Vec<Vec<String>> = volumes
         .iter()
         .map(|volume| {
-            let resync = volume.resync.map_or(String::new(), |resync| format!("resync {} %", resync.percent));
+            let resync = match (volume.resync, volume.initialisation) {
+                (Some(resync), _) => format!("resync {} %", resync.percent),
+                (None, Some(initialised)) => format!("initialising {} %", initialised.percent),
+                (None, None) => String::new(),
+            };
             vec![
                 volume.name.clone(),
                 volume.state.to_string(),
@@ -194,14 +198,12 @@ fn one_volume(volume: &VolumeInfo) -> String {
     let numbers = volume.number.zip(volume.group);
     list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}"))));
     list.extend(volume.reshape.as_ref().map(|way| ("reshape", reshape::progress(way))));
-    if let Some(resync) = &volume.resync {
-        let progress = format!(
-            "{} % ({} of {} left)",
-            resync.percent,
-            resync.regions_left,
-            counted(resync.regions, "region")
-        );
-        list.push(("resync", progress));
+    for (what, progress) in [("resync", &volume.resync), ("initialisation", &volume.initialisation)] {
+        let text = |progress: &Progress| {
+            let regions = counted(progress.regions, "region");
+            format!("{} % ({} of {regions} left)", progress.percent, progress.regions_left)
+        };
+        list.extend(progress.as_ref().map(|progress| (what, text(progress))));
     }
     for policy in &volume.policies {
         let mut text = policy.current.clone();

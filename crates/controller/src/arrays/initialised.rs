@@ -1,0 +1,200 @@
+//! Which stripes of volumes are initialised: recorded on every drive in use before a shard relies on it.
+//!
+//! # Invariants
+//! - Under the array's metadata turn: a drive that takes a slot gets the record with the map, and nothing is noted meanwhile.
+//! - That a region is complete is durable before its line in the table goes.
+//! - What could not be recorded on all drives that are left is refused, and noted nowhere that counts: a bit on some drive is true all
+//!   the same, since the stripe was written and flushed before it was asked for.
+//! - A start unites what all current members say, and writes it to all of them before any volume is served.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, InitReport, is_full};
+use crate::arrays::failures::failing;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use engine::{Change, RegionIndex, RegionSet, StripeSet, served};
+use env::{IoError, IoErrorKind};
+use ondisk::initialised::table_blocks;
+use ondisk::{InitRecord, RecordCopies, Role};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+impl Array {
+    /// How many blocks the table of the record has, if there is one.
+    pub(super) fn record_blocks(&self) -> Option<u32> {
+        self.initialised.borrow().as_ref().map(InitRecord::blocks)
+    }
+
+    /// There is a record from now on, of so many regions, none of which is initialised, if there was none.
+    pub(crate) fn begin_record(&self, regions: u32) {
+        let mut record = self.initialised.borrow_mut();
+        if record.is_none() {
+            *record = Some(InitRecord::new(self.uuid, regions, table_blocks(regions)));
+        }
+    }
+
+    /// Regions of the array, a volume's, of which no stripe is recorded as initialised.
+    pub(crate) fn uninitialised(&self, volume: &Volume) -> RegionSet {
+        let record = self.initialised.borrow();
+        let regions = record.iter().flat_map(|record| record.uninitialised(volume.regions()));
+        regions.map(RegionIndex).collect()
+    }
+
+    /// Regions of a volume, as shards call them, that are initialised in part, and which of their stripes are.
+    pub(crate) fn initialised_in_part(&self, volume: &Volume) -> Vec<(RegionIndex, StripeSet)> {
+        let own = volume.regions();
+        let record = self.initialised.borrow();
+        let partial = record.iter().flat_map(InitRecord::partial);
+        let partial = partial.filter(|(region, _)| own.contains(region));
+        partial.map(|(region, bits)| (RegionIndex(region - own.start), StripeSet::from_bytes(bits))).collect()
+    }
+
+    /// How many regions of a volume are initialised as a whole, of all that it has; `None` where that is not recorded.
+    pub(crate) fn initialised_of(&self, volume: &Volume) -> Option<(u32, u32)> {
+        if !volume.is_initialised_by_stripe() {
+            return None;
+        }
+        let (own, record) = (volume.regions(), self.initialised.borrow());
+        let record = record.as_ref()?;
+        let done = own.clone().filter(|region| record.is_initialised(*region)).count();
+        Some((u32::try_from(done).unwrap_or(u32::MAX), own.end - own.start))
+    }
+
+    /// Nobody can tell which stripes are initialised: of the volumes of which it was recorded all count as initialised, with redundancy that
+    /// has to be made anew. These regions, to be marked.
+    pub(crate) fn take_all_for_initialised(&self) -> Vec<u32> {
+        let volumes = self.volumes();
+        let by_stripe = volumes.iter().filter(|volume| volume.is_initialised_by_stripe());
+        let regions: Vec<u32> = by_stripe.flat_map(|volume| volume.regions()).collect();
+        let mut record = self.initialised.borrow_mut();
+        let uncertain = |region: &u32| record.as_ref().is_some_and(|record| !record.is_initialised(*region));
+        let regions: Vec<u32> = regions.into_iter().filter(uncertain).collect();
+        record.iter_mut().for_each(|record| regions.iter().for_each(|region| record.complete(*region)));
+        regions
+    }
+}
+
+/// Bytes of data that count as a stripe of a volume in the record.
+pub(crate) fn stripe_in_record(geometry: &layout::Geometry) -> u64 {
+    served(geometry).stripe_bytes().0
+}
+
+impl Arrays {
+    /// Reads what all current members say of initialised stripes. Whether that is all there is to know.
+    pub(crate) async fn read_record(&self, array: &Array) -> bool {
+        let label = array.label();
+        let (regions, Some(blocks)) = (label.regions(), label.initialisation_blocks) else {
+            *array.initialised.borrow_mut() = None;
+            return true;
+        };
+        let mut members: Vec<RecordCopies> = Vec::new();
+        for place in array.places() {
+            if let (Role::Current, Some(access)) =
+                (&place.role, place.drive.as_ref().and_then(|drive| drive.access()))
+            {
+                members.push(access.read_record(regions, blocks).await);
+            }
+        }
+        let (record, is_all) = InitRecord::unite(array.uuid, regions, blocks, &members);
+        *array.initialised.borrow_mut() = Some(record);
+        is_all
+    }
+
+    /// Writes one copy of all of the record to the drives in `slots`. Who failed at it.
+    pub(super) async fn heal_record(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
+        let writes = array.initialised.borrow_mut().as_mut().map(InitRecord::take_all);
+        let Some(writes) = writes else { return BTreeMap::new() };
+        let errors = self.write_blocks(array, &writes, slots).await;
+        if !errors.is_empty() {
+            array.initialised.borrow_mut().iter_mut().for_each(|record| record.not_written(&writes));
+        }
+        errors
+    }
+
+    /// Records stripes as initialised, and answers. Several reports are dealt with by one write. The caller has the metadata turn.
+    pub(super) async fn record_initialised(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<InitReport>) {
+        let gone = Err(IoError::new(IoErrorKind::Gone));
+        let mut noted = Vec::new();
+        for report in reports {
+            let is_served = array.has(&report.volume) && report.volume.is_initialised_by_stripe();
+            match is_served && array.lost.borrow().is_empty() {
+                true if note(array, &report) => noted.push(report),
+                true => {
+                    let full = Err(IoError::new(IoErrorKind::NotSupported));
+                    self.answer_report(report.from, report.number, full);
+                }
+                false => self.answer_report(report.from, report.number, gone),
+            }
+        }
+        let result = if noted.is_empty() { Ok(()) } else { self.write_record(array).await };
+        for InitReport { from, number, volume, region, completes, .. } in noted {
+            if result.is_ok() && completes {
+                self.tell_others(&volume, from, &Change::Initialised(region.into()));
+                self.report_initialised(array, &volume);
+            }
+            self.answer_report(from, number, result);
+        }
+    }
+
+    /// Another region of a volume is initialised. An event, if that was the last one.
+    fn report_initialised(&self, array: &Array, volume: &Volume) {
+        self.attention.notify();
+        if array.initialised_of(volume).is_some_and(|(done, regions)| done == regions) {
+            let name = volume.name();
+            let text = format!("the initialisation of '{name}' is complete");
+            let (cause, effect) = ("all regions are initialised", "first writes cost what any other do");
+            self.events.report(EventCode::VolumeInitialised, &name, cause, effect, text);
+        }
+    }
+
+    /// Writes what changed of the record to every drive in use. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When it is not durable on all drives that are left.
+    async fn write_record(self: &Rc<Self>, array: &Rc<Array>) -> Result<(), IoError> {
+        let changed = array.initialised.borrow_mut().as_mut().map(InitRecord::take_changed);
+        let Some(parts) = changed else { return Ok(()) };
+        let mut result = Ok(());
+        for writes in parts.into_iter().filter(|writes| !writes.is_empty()) {
+            result = match result {
+                Ok(()) => self.write_part(array, &writes).await,
+                failed => failed,
+            };
+            if result.is_err() {
+                array.initialised.borrow_mut().iter_mut().for_each(|record| record.not_written(&writes));
+            }
+        }
+        result
+    }
+
+    async fn write_part(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        writes: &[ondisk::BlockWrite],
+    ) -> Result<(), IoError> {
+        let errors = self.write_blocks(array, writes, &array.in_use()).await;
+        if let Some(full) = errors.values().find(|error| is_full(error)) {
+            return Err(*full);
+        }
+        let operation = "recording initialised stripes";
+        match errors.is_empty() || self.put_out(array, failing(errors, operation)).await {
+            true => Ok(()),
+            false => Err(IoError::new(IoErrorKind::Gone)),
+        }
+    }
+}
+
+/// Notes a report. False: there is no room for it.
+fn note(array: &Array, report: &InitReport) -> bool {
+    let InitReport { volume, region, stripes, completes, .. } = report;
+    let of_region = engine::Regions::of(&served(&volume.geometry)).stripes_of(*region);
+    let count = u32::try_from(of_region.end - of_region.start).unwrap_or(u32::MAX);
+    let region = volume.array_region(*region);
+    let mut record = array.initialised.borrow_mut();
+    let Some(record) = record.as_mut() else { return false };
+    if *completes {
+        record.complete(region);
+        return true;
+    }
+    record.note(region, count, &stripes.to_bytes(0))
+}

@@ -1,0 +1,235 @@
+//! A volume on drives that held anything survives the drives that its level survives from the first write on, over crashes and at
+//! any progress of its initialisation; what no host has written reads as zeros.
+
+use crate::common::{Bench, drive_options, names};
+use controller::{Command, VolumeState};
+use env::Durability;
+use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::{DriveOptions, Unwritten};
+
+const MIB: u64 = 1 << 20;
+
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum End {
+    InOrder,
+    Killed,
+    PowerCut,
+}
+
+/// Levels, drives, and how many of them each survives the loss of, whichever they are.
+const LEVELS: [(&str, usize, usize); 9] = [
+    ("raid1", 3, 2),
+    ("raid1e", 5, 1),
+    ("raid10", 4, 1),
+    ("raid4", 3, 1),
+    ("raid5", 4, 1),
+    ("raid5ee", 5, 1),
+    ("raid6", 5, 2),
+    ("raid50", 6, 1),
+    ("raid60", 8, 2),
+];
+
+/// Drives that held something else before.
+fn noisy(level: &str, drives: usize, shards: usize, size: u64) -> (Bench, Vec<String>) {
+    let mut bench = Bench::new(level.len() as u64 + drives as u64, shards, 0);
+    let names = names(drives);
+    for name in &names {
+        let (size, unwritten) = (ByteCount(size), Unwritten::Noise);
+        bench.sim.add_drive(name, DriveOptions { size, unwritten, ..drive_options() });
+    }
+    bench.boot(&[]);
+    (bench, names)
+}
+
+fn create(bench: &mut Bench, level: &str, drives: &[String]) {
+    let drives: Vec<&str> = drives.iter().map(String::as_str).collect();
+    bench.create_with("data", level, &drives, |wanted| wanted.destroy_data = true).expect("they are free");
+}
+
+/// Flushes as a host does.
+fn flush(bench: &mut Bench) {
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("it can be flushed");
+}
+
+/// What a host writes: runs of bytes in several regions, and in between.
+fn writes(capacity: u64) -> Vec<(u64, u8, u64)> {
+    vec![
+        (0, 1, 4096),
+        (70_000, 2, 700),
+        (capacity / 2, 3, 300_000),
+        (capacity - 9000, 4, 8192),
+        (capacity / 3, 5, 65_536),
+    ]
+}
+
+/// Looks at what was written, and at what lies around it and was not.
+fn look(bench: &mut Bench, capacity: u64, why: &str) {
+    for (at, byte, len) in writes(capacity) {
+        let (from, until) = (at.saturating_sub(20_000), (at + len + 20_000).min(capacity));
+        let mut expected = vec![0; (until - from) as usize];
+        for (at, byte, len) in writes(capacity) {
+            let (start, end) = (at.max(from), (at + len).min(until));
+            if start < end {
+                expected[(start - from) as usize..(end - from) as usize].fill(byte);
+            }
+        }
+        let got = bench.try_read("data", from, until - from);
+        let got = got.unwrap_or_else(|error| panic!("{why}: {byte} at {at}: {error}"));
+        let wrong = got.iter().zip(&expected).position(|(got, expected)| got != expected);
+        assert_eq!(wrong, None, "{why}: from {from} on");
+    }
+}
+
+/// A RAID 5 on drives that had been used before lost a drive in its first minutes, and a quarter of what had been flushed could not be
+/// read before the initial resync had passed it: days, on large drives.
+#[test]
+fn the_drives_that_a_level_survives_may_be_lost_from_the_first_write_on() {
+    for (level, drives, survives) in LEVELS {
+        for end in [End::InOrder, End::Killed, End::PowerCut] {
+            // Which are lost follows from the case, so that over all cases each of them is.
+            let first = (drives + end as usize) % drives;
+            let lost: Vec<usize> = (0..survives).map(|step| (first + step * 2) % drives).collect();
+            let (mut bench, names) = noisy(level, drives, 2, 33 * MIB + (96 << 20));
+            create(&mut bench, level, &names);
+            let info = bench.show("data");
+            assert_eq!((info.state, info.resync), (VolumeState::Optimal, None), "{level}");
+            assert_eq!(usize::from(info.may_lose), survives, "{level}");
+            let capacity = info.capacity_bytes;
+            let why = format!("{level}, {end:?}, without {lost:?}");
+            for (at, byte, len) in writes(capacity) {
+                bench.write("data", at, byte, len);
+            }
+            flush(&mut bench);
+            if end == End::InOrder {
+                lost.iter().for_each(|drive| fail(&mut bench, &names[*drive]));
+                look(&mut bench, capacity, &why);
+                bench.restart(&[]);
+            } else {
+                bench.forget();
+                if end == End::PowerCut {
+                    bench.sim.power_cut();
+                }
+                bench.sim.restart_process();
+                lost.iter().for_each(|drive| bench.sim.drive(&names[*drive]).expect("it is there").vanish());
+                bench.boot(&[]);
+                start_if_asked(&mut bench);
+            }
+            look(&mut bench, capacity, &format!("{why}, after a start"));
+            // Everything that is left to be initialised is, and nothing changes by that.
+            bench.settle_initialisation("data");
+            look(&mut bench, capacity, &format!("{why}, when all is initialised"));
+        }
+    }
+}
+
+fn fail(bench: &mut Bench, drive: &str) {
+    bench.ask(Command::DriveFail { drive: drive.into() }).expect("the level can do without");
+}
+
+/// Drives fail one after the other, a spare takes over, and the controller is restarted in between: a rebuild ended as failed for a
+/// medium error that no drive had, and nothing moved again.
+#[test]
+fn a_rebuild_in_the_middle_of_the_initialisation_finishes() {
+    for (level, drives, _) in LEVELS {
+        let (mut bench, names) = noisy(level, drives, 1, 33 * MIB + (96 << 20));
+        create(&mut bench, level, &names);
+        let capacity = bench.show("data").capacity_bytes;
+        for (at, byte, len) in writes(capacity) {
+            bench.write("data", at, byte, len);
+        }
+        let (size, unwritten) = (ByteCount(33 * MIB + (96 << 20)), Unwritten::Noise);
+        bench.sim.add_drive("new", DriveOptions { size, unwritten, ..drive_options() });
+        fail(&mut bench, &names[0]);
+        let replace = controller::Command::DriveReplace {
+            drive: names[0].clone(),
+            with: "new".into(),
+            destroy_data: true,
+        };
+        bench.ask(replace).expect("it is replaced");
+        bench.restart(&[]);
+        bench.settle("data");
+        fail(&mut bench, &names[1]);
+        look(&mut bench, capacity, &format!("{level}, after the rebuild"));
+    }
+}
+
+/// The process is killed at any event of the first writes to a new volume: what was flushed is there, each sector of all else is
+/// zeros or what was being written, never what the drive held before.
+#[test]
+fn a_crash_during_a_first_write_leaves_zeros_or_what_was_written() {
+    for (level, drives, survives) in [("raid5", 3, 1), ("raid1", 2, 1), ("raid6", 4, 2)] {
+        for (step, power) in (0..60).zip([false, true].into_iter().cycle()) {
+            let (mut bench, names) = noisy(level, drives, 1, 33 * MIB + (8 << 20));
+            create(&mut bench, level, &names);
+            bench.write("data", 40_000, 7, 512);
+            flush(&mut bench);
+            let volume = bench.shards[0].volume_named("data").expect("it is served");
+            let data = env::Buf::copy_of(&[9; 3000]).freeze();
+            let range = ByteRange::new(ByteOffset(600), ByteCount(3000));
+            let task = volume.shard().env().clone();
+            let _writing =
+                task.spawn("write", async move { volume.write(range, data, Durability::Cached).await });
+            let until = bench.sim.now() + std::time::Duration::from_micros(40 * step);
+            bench.sim.run_until(until).expect("no stall");
+            bench.forget();
+            if power {
+                bench.sim.power_cut();
+            }
+            bench.sim.restart_process();
+            let lost = step as usize % drives;
+            for drive in (0..survives).map(|more| (lost + more) % drives) {
+                bench.sim.drive(&names[drive]).expect("it is there").vanish();
+            }
+            bench.boot(&[]);
+            start_if_asked(&mut bench);
+            let why = format!("{level}, {step}, power cut: {power}, without {lost}");
+            let got = bench.try_read("data", 0, 64 << 10).expect("readable");
+            for (at, byte) in got.iter().enumerate() {
+                let may = match at {
+                    600..3600 => *byte == 0 || *byte == 9,
+                    40_000..40_512 => *byte == 7,
+                    _ => *byte == 0,
+                };
+                assert!(may, "{why}: {byte} at {at}");
+            }
+        }
+    }
+}
+
+/// No drive can tell which stripes are initialised: nothing that hosts wrote is taken for zeros, and the redundancy is made anew.
+#[test]
+fn a_record_that_no_drive_can_read_costs_a_resync_and_no_data() {
+    let (mut bench, names) = noisy("raid5", 3, 1, 33 * MIB + (96 << 20));
+    create(&mut bench, "raid5", &names);
+    let capacity = bench.show("data").capacity_bytes;
+    for (at, byte, len) in writes(capacity) {
+        bench.write("data", at, byte, len);
+    }
+    bench.shut_down();
+    let tail = ondisk::Tail::of(ByteCount(33 * MIB + (96 << 20))).expect("a tail");
+    for name in &names {
+        for copy in 0..2 {
+            let place = tail.blocks(ondisk::Area::PartlyInitialised, copy, 0, 1);
+            bench.sim.drive(name).expect("it is there").make_unreadable(place);
+        }
+    }
+    bench.restart(&[]);
+    assert!(bench.has_event("which stripes of 'data' are initialised cannot be read"));
+    bench.settle("data");
+    for (at, byte, len) in writes(capacity) {
+        bench.expect("data", at, byte, len);
+    }
+    fail(&mut bench, "b");
+    for (at, byte, len) in writes(capacity) {
+        bench.expect("data", at, byte, len);
+    }
+}
+
+/// Starts the volume without the drives that are gone, where an operator has to say that nobody used them.
+fn start_if_asked(bench: &mut Bench) {
+    if bench.show("data").state == VolumeState::Offline {
+        bench.start_degraded("data");
+    }
+}
