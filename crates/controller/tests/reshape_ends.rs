@@ -66,10 +66,10 @@ fn a_spare_takes_a_slot_at_once_when_a_volume_has_come_to_its_layout() {
     }
 }
 
-/// Shards passed hosts on before they knew what of the new room is to be resynced: who wrote there just then relied on redundancy that agrees with
+/// Shards passed hosts on before they knew what of the new space is not initialised: who wrote there just then relied on redundancy that agrees with
 /// nothing.
 #[test]
-fn shards_know_what_is_to_be_resynced_before_any_host_gets_there() {
+fn shards_know_what_is_not_initialised_before_any_host_gets_there() {
     let way = WAYS[0];
     let mut bench = prepared(way, 2, 48 * MIB);
     let named = |bench: &Bench, shard: usize| bench.shards[shard].volume_named("data");
@@ -83,7 +83,7 @@ fn shards_know_what_is_to_be_resynced_before_any_host_gets_there() {
         for (shard, knows) in bench.shards.iter().zip(&mut knows) {
             // Its parts have the next numbers.
             let parts = (1..=2).filter_map(|next| shard.volume(engine::VolumeId(before.0 + next)));
-            *knows |= parts.into_iter().any(|part| !part.recorded_state().unsynced().is_empty());
+            *knows |= parts.into_iter().any(|part| !part.recorded_state().is_initialised());
         }
         let served = (0..2).filter_map(|shard| named(&bench, shard)).map(|volume| volume.spec().id);
         if served.into_iter().any(|id| id != before) {

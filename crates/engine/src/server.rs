@@ -261,6 +261,10 @@ impl Shard {
         match change {
             Change::Drive { .. } | Change::Promoted { .. } => volume.renew_journal_later(),
             Change::Marked(regions) => volume.note_marked(regions),
+            Change::Uninitialised(_) => {
+                let rest = crate::background::initialise_rest(volume.recovery().clone());
+                env.spawn("background initialisation", rest);
+            }
             Change::Unsynced(_) => {
                 env.spawn("resync", crate::background::resync(volume.recovery().clone()));
             }

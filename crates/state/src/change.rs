@@ -71,6 +71,8 @@ pub enum Change {
     },
     /// Every stripe of these regions is initialised.
     Initialised(RegionSet),
+    /// No stripe of these regions is initialised: they come into use, and drives hold anything there.
+    Uninitialised(RegionSet),
     /// The redundancy of these regions agrees with their data.
     Synced(RegionSet),
     /// The redundancy of these regions may not agree with their data.
@@ -166,6 +168,13 @@ impl VolumeState {
                     partly.complete(regions);
                     self.unwritten.remove_all(regions);
                 }
+            }
+            Change::Uninitialised(regions) => {
+                let regions = self.own(regions);
+                let partly = self.initialisation.get_or_insert_default();
+                partly.complete(&regions);
+                partly.begin(&regions.intersection(&self.marked.clone().union(&self.unsynced)));
+                self.unwritten.insert_all(&regions.minus(&self.marked).minus(&self.unsynced));
             }
             Change::Synced(regions) => {
                 self.unsynced.remove_all(regions);

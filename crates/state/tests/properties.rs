@@ -67,6 +67,7 @@ fn change() -> impl Strategy<Value = Change> {
         ((0u32..18).prop_map(RegionIndex), stripe_set())
             .prop_map(|(region, stripes)| Change::StripesInitialised { region, stripes }),
         regions().prop_map(Change::Initialised),
+        regions().prop_map(Change::Uninitialised),
         regions().prop_map(Change::Synced),
         regions().prop_map(Change::Unsynced),
         regions().prop_map(Change::Forced),
@@ -122,9 +123,10 @@ proptest! {
                 let Range { start, end } = regions.stripes_of(region);
                 let all = (start..end).all(|stripe| state.is_stripe_initialised(&regions, StripeIndex(stripe)));
                 prop_assert!(all || !state.is_region_initialised(region));
-                prop_assert!(by_stripe || all, "nothing is initialised by stripe");
-                let is_untouched = state.is_unwritten(region);
-                prop_assert!(!is_untouched || !state.is_stripe_initialised(&regions, StripeIndex(start)) || !by_stripe);
+                let is_by_stripe = state.initialisation().is_some();
+                prop_assert!(is_by_stripe || all, "nothing is initialised by stripe");
+                let first = state.is_stripe_initialised(&regions, StripeIndex(start));
+                prop_assert!(!(is_by_stripe && state.is_unwritten(region) && first));
             }
             // A plan that was made before must be made again wherever it would be another one.
             let may_be_the_same = healths(&state, &regions) == before.1;

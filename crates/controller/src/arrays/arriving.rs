@@ -2,40 +2,38 @@
 //!
 //! # The order of things
 //! 1. What follows what was moved is filled with zeroes, up to the end of its region: redundancy of a region is trusted as a whole. All is,
-//!    while a drive is missing. Regions beyond are marked in the map, since what the drives hold there agrees with nothing. Killed here:
-//!    once more, and more is resynced than has to be.
+//!    while a drive is missing. Regions beyond are recorded as not initialised: what the drives hold there means nothing. Killed here: once
+//!    more.
 //! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on, and the map is as long as that label says.
 //!    Killed here: it is so.
-//! 3. The shards hear what of it is to be resynced.
+//! 3. The shards hear what of it is not initialised.
 //! 4. When all have, they pass hosts on to it.
 //!
 //! Members that it does not lie on any more: `leaving`.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
+use crate::arrays::initialised::stripe_in_record;
 use crate::arrays::reshape::forget_regions;
 use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use engine::{Change, RegionIndex, RegionSet, ReshapeOrder, ShardMessage, VolumeId};
-use ondisk::{Label, Uuid};
+use ondisk::{Init, Label, Uuid};
 use std::rc::Rc;
-use units::{ByteCount, DriveSet};
+use units::ByteCount;
 
 /// What is filled at a time in the end: a stop and a pause wait for it.
 const FILLED: ByteCount = ByteCount(16 << 20);
 
-/// What has to be filled when all is moved: what follows it in the same region, whose redundancy is relied upon as a whole; all of the new
-/// room while a drive is missing, since nothing could be resynced then.
+/// What has to be filled when all is moved: what follows it in the same region, whose redundancy is relied upon as a whole.
 fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> {
     let (regions, all) = (engine::Regions::of(&to.geometry), to.geometry.stripes().0);
     if !to.is_redundant() {
         return all..all;
     }
     let moved = array.usable_bytes(volume).div_ceil(to.geometry.stripe_bytes().0);
-    let own = DriveSet::first(to.geometry.drives());
-    let is_whole = array.out().intersection(&own).is_empty() && array.behind(to).is_empty();
     let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
-    let end = ends.filter(|end| *end >= moved).min().filter(|_| is_whole).unwrap_or(all);
+    let end = ends.filter(|end| *end >= moved).min().unwrap_or(all);
     moved..end
 }
 
@@ -90,19 +88,17 @@ impl Arrays {
         Ok(Some(to))
     }
 
-    /// Tells the shards what of a volume is to be resynced that has come to its layout, before any of them has hosts write there. A resync begins, so
-    /// all of its stripes are in use by then: nothing of the old layout is any more.
+    /// Tells the shards what of a volume that has come to its layout is not initialised, before any of them has hosts write there. Its initialisation
+    /// begins, so all of its stripes are in use by then: nothing of the old layout is any more.
     async fn tell_rest(self: &Rc<Self>, to: &Volume, (id, to_id): (VolumeId, VolumeId), rest: RegionSet) {
         let all = ReshapeOrder::Widen(0..to.geometry.stripes().0);
         let widened = self.tell_shards(|done| ShardMessage::Reshape(id, all.clone(), done)).await;
         let mut told = widened;
-        for change in [Change::Marked(rest.clone()), Change::Unsynced(rest)] {
-            if told.is_ok() {
-                told = self.apply(to_id, &change).await;
-            }
+        if told.is_ok() && !rest.is_empty() {
+            told = self.apply(to_id, &Change::Uninitialised(rest)).await;
         }
         if let Err(why) = told {
-            tracing::error!("what is to be resynced of '{}' did not reach every shard: {why}", to.name());
+            tracing::error!("what is not initialised of '{}' did not reach every shard: {why}", to.name());
         }
     }
 
@@ -145,7 +141,7 @@ impl Arrays {
         Ok(((end.max(start) - goal.start) * stripe, (goal.end - goal.start) * stripe))
     }
 
-    /// Steps 1 and 2 of an end. Which regions nothing was ever written to. The caller has the metadata turn.
+    /// Steps 1 and 2 of an end. Which regions are not initialised. The caller has the metadata turn.
     async fn record_end(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -157,31 +153,24 @@ impl Arrays {
             (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
         let rest =
             RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
-        let marks: Vec<u32> = to.array_regions(&rest).iter().map(|region| region.0).collect();
-        let before: Vec<u32> = array.map.borrow().iter().collect();
-        for &region in &marks {
-            array.map.borrow_mut().mark(region);
+        if !rest.is_empty() {
+            // Until the label of the volume names the record, it means nothing there.
+            array.initialise_all_but(to, &rest);
         }
-        let cannot = || {
-            // It goes on as it was: nothing waits for a resync that nobody was told of.
-            for region in marks.iter().filter(|region| !before.contains(region)) {
-                array.map.borrow_mut().unmark(*region);
-            }
-            format!("that '{}' has come to its new layout cannot be recorded", volume.name())
-        };
+        let cannot = || format!("that '{}' has come to its new layout cannot be recorded", volume.name());
         if !self.heal_map(array, &array.in_use()).await.is_empty() {
             return Err(cannot());
         }
         let mut next = array.label();
         name_once(&mut next, volume.uuid());
         if let Some(label) = next.volume_mut(volume.uuid()) {
-            // Until the rest is resynced, what is written there beside a drive that goes out is in no record.
-            let journal = label.journal.iter_mut().filter(|_| !rest.is_empty());
-            journal.for_each(|journal| journal.tells_all = false);
+            if !rest.is_empty() {
+                label.initialised_by_bytes = Some(stripe_in_record(&to.geometry));
+                label.init = Init::Background;
+            }
         }
         match self.commit(array, next, Vec::new()).await {
             true => {
-                array.unsynced.borrow_mut().extend(&marks);
                 // Whoever has the turn next relies on the map being as long as the label says.
                 array.forget_regions(vec![volume.regions(), save.regions()]);
                 Ok(rest)

@@ -33,11 +33,37 @@ impl Array {
         }
     }
 
+    /// All regions of a volume are recorded as initialised but those in `none`, of which no stripe is. There is a record from then on.
+    pub(super) fn initialise_all_but(&self, volume: &Volume, none: &RegionSet) {
+        self.begin_record(self.map.borrow().regions());
+        let none = volume.array_regions(none);
+        let mut record = self.initialised.borrow_mut();
+        for record in record.iter_mut() {
+            for region in volume.regions() {
+                match none.contains(RegionIndex(region)) {
+                    true => record.forget(region..region + 1),
+                    false => record.complete(region),
+                }
+            }
+        }
+    }
+
     /// Regions of the array, a volume's, of which no stripe is recorded as initialised.
     pub(crate) fn uninitialised(&self, volume: &Volume) -> RegionSet {
         let record = self.initialised.borrow();
         let regions = record.iter().flat_map(|record| record.uninitialised(volume.regions()));
         regions.map(RegionIndex).collect()
+    }
+
+    /// Regions of a volume, as shards call them, of which not every stripe is initialised.
+    pub(super) fn not_initialised(&self, volume: &Volume) -> RegionSet {
+        if !volume.is_initialised_by_stripe() {
+            return RegionSet::EMPTY;
+        }
+        let record = self.initialised.borrow();
+        let is_left = |region: &u32| record.as_ref().is_some_and(|record| !record.is_initialised(*region));
+        let left = volume.regions().filter(is_left);
+        volume.own_regions(&left.map(RegionIndex).collect())
     }
 
     /// Regions of a volume, as shards call them, that are initialised in part, and which of their stripes are.

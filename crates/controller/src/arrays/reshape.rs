@@ -158,7 +158,8 @@ impl Array {
         ByteCount(bytes.min(volume.label().capacity_bytes))
     }
 
-    /// Regions of a volume that are not known to be whole: redundancy is in doubt, or a drive lacks what it should have. All of them while a drive is
+    /// Regions of a volume that are not known to be whole: redundancy is in doubt, not all of it is initialised, or a drive lacks what it
+    /// should have. All of them while a drive is
     /// missing, or blocks are lost.
     fn doubtful(&self, volume: &Volume) -> RegionSet {
         let (label, members) = (volume.label(), self.label().member);
@@ -167,6 +168,8 @@ impl Array {
             return RegionSet::first(engine::Regions::of(&volume.geometry).count);
         }
         let mut doubtful = volume.own_regions(&self.unsynced_regions());
+        // By the new layout all of it counts as initialised.
+        doubtful.insert_all(&self.not_initialised(volume));
         for member in &members {
             doubtful.insert_all(&volume.own_regions(&set_of(&member.stale)));
         }

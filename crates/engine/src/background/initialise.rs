@@ -13,8 +13,12 @@ use std::ops::Range;
 use std::rc::Rc;
 use units::StripeIndex;
 
-/// Initialises every region of this shard that is not, until none is left or the volume is detached.
+/// Initialises every region of this shard that is not, until none is left or the volume is detached. One task of a volume does it; a
+/// second one ends at once.
 pub(crate) async fn initialise_rest(volume: Rc<Recovery>) {
+    if volume.initialising_rest.replace(true) {
+        return;
+    }
     let task = Running::new(&volume, OWN_TASK, None, OWN_PACE);
     let _watcher = volume.shard.watch_hosts();
     loop {
@@ -27,6 +31,7 @@ pub(crate) async fn initialise_rest(volume: Rc<Recovery>) {
             volume.shard.env().sleep(RETRY_AFTER).await;
         }
     }
+    volume.initialising_rest.set(false);
 }
 
 /// Regions in which not every stripe is initialised.

@@ -137,7 +137,8 @@ fn is_whole(volume: &Volume, window: &Window) -> bool {
     let own = RegionSet::from_runs([[first.0, end]]);
     let is_current = (first.0..end).all(|region| state.stale_in(RegionIndex(region)).is_empty());
     let is_at_home = state.relocated().is_none() && state.punctured_somewhere().is_empty();
-    let is_known = state.unsynced().intersection(&own).is_empty();
+    let is_initialised = |region| state.is_region_initialised(RegionIndex(region));
+    let is_known = state.unsynced().intersection(&own).is_empty() && (first.0..end).all(is_initialised);
     volume.in_service() == all && is_current && is_at_home && is_known && state.being_replaced().is_empty()
 }
 

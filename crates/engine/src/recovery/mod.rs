@@ -25,6 +25,8 @@ pub struct Recovery {
     repairing: RefCell<BTreeSet<StripeIndex>>,
     /// Whether a task resyncs unsynced regions.
     pub(crate) resyncing: Cell<bool>,
+    /// Whether a task initialises what no host has written.
+    pub(crate) initialising_rest: Cell<bool>,
 }
 
 impl Deref for Recovery {
@@ -37,6 +39,11 @@ impl Deref for Recovery {
 
 impl Recovery {
     pub(crate) fn new(stripes: Rc<Stripes>) -> Rc<Recovery> {
-        Rc::new(Recovery { stripes, repairing: RefCell::default(), resyncing: Cell::new(false) })
+        Rc::new(Recovery {
+            stripes,
+            repairing: RefCell::default(),
+            resyncing: Cell::new(false),
+            initialising_rest: Cell::new(false),
+        })
     }
 }

@@ -199,7 +199,7 @@ fn one_volume(volume: &VolumeInfo) -> String {
     list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}"))));
     list.extend(volume.reshape.as_ref().map(|way| ("reshape", reshape::progress(way))));
     for (what, progress) in [("resync", &volume.resync), ("initialisation", &volume.initialisation)] {
-        let text = |progress: &Progress| {
+        let text = |progress: &controller::Progress| {
             let regions = counted(progress.regions, "region");
             format!("{} % ({} of {regions} left)", progress.percent, progress.regions_left)
         };
