@@ -258,10 +258,14 @@ fn volume_of(
     let stale =
         |member: &&Member| member.stale.touches_beyond(&none, volume.first_region, volume.end_region());
     let current = label.member.iter().filter(|member| member.is_online() && !is_behind(member, volume));
-    if volume.level.is_redundant() && (!label.clean || current.filter(stale).count() > 0) {
+    // What the drives hold in stripes that are not initialised agrees with nothing. With a drive out that is left unsaid, as above.
+    let by_stripe = volume.initialised_by_bytes.is_some();
+    let is_uninitialised = by_stripe && label.member.iter().all(Member::is_online);
+    let is_consistent = label.clean && !is_uninitialised && current.filter(stale).count() == 0;
+    if volume.level.is_redundant() && !is_consistent {
         state = VolumeState(state.0 | VolumeState::NOT_CONSISTENT);
     }
-    let is_initialised = label.clean || volume.init == Init::Zeroed || !volume.level.is_redundant();
+    let is_initialised = label.clean && !by_stripe || volume.init == Init::Zeroed || !volume.level.is_redundant();
     let name: String = volume.name.chars().take(Name::MOST_BYTES).collect();
     let start = ByteOffset(volume.data_start_bytes);
     let member =

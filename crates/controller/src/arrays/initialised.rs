@@ -156,16 +156,23 @@ impl Arrays {
         for InitReport { from, number, volume, region, completes, .. } in noted {
             if result.is_ok() && completes {
                 self.tell_others(&volume, from, &Change::Initialised(region.into()));
-                self.report_initialised(array, &volume);
+                self.note_initialised(array, &volume);
             }
             self.answer_report(from, number, result);
         }
     }
 
-    /// Another region of a volume is initialised. An event, if that was the last one.
-    fn report_initialised(&self, array: &Array, volume: &Volume) {
+    /// A region of a volume may have been the last one that was not initialised: then its label needs the record no more.
+    pub(super) fn note_initialised(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         self.attention.notify();
         if array.initialised_of(volume).is_some_and(|(done, regions)| done == regions) {
+            let (this, array, of) = (self.clone(), array.clone(), volume.clone());
+            self.env.spawn("a volume is initialised", async move {
+                let whole = |label: &mut ondisk::VolumeLabel| label.initialised_by_bytes = None;
+                if let Err(error) = this.relabel(&array, &of, whole).await {
+                    tracing::info!("that '{}' is initialised is recorded at its next start: {error}", of.name());
+                }
+            });
             let name = volume.name();
             let text = format!("the initialisation of '{name}' is complete");
             let (cause, effect) = ("all regions are initialised", "first writes cost what any other do");

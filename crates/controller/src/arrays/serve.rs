@@ -172,6 +172,7 @@ impl Arrays {
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         self.cache_taken_up(array, volume);
+        self.note_initialised(array, volume);
         self.attention.look_after();
         Ok(())
     }
