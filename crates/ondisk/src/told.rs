@@ -265,7 +265,8 @@ fn volume_of(
     if volume.level.is_redundant() && !is_consistent {
         state = VolumeState(state.0 | VolumeState::NOT_CONSISTENT);
     }
-    let is_initialised = label.clean && !by_stripe || volume.init == Init::Zeroed || !volume.level.is_redundant();
+    let is_initialised =
+        label.clean && !by_stripe || volume.init == Init::Zeroed || !volume.level.is_redundant();
     let name: String = volume.name.chars().take(Name::MOST_BYTES).collect();
     let start = ByteOffset(volume.data_start_bytes);
     let member =

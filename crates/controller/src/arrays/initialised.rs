@@ -170,7 +170,10 @@ impl Arrays {
             self.env.spawn("a volume is initialised", async move {
                 let whole = |label: &mut ondisk::VolumeLabel| label.initialised_by_bytes = None;
                 if let Err(error) = this.relabel(&array, &of, whole).await {
-                    tracing::info!("that '{}' is initialised is recorded at its next start: {error}", of.name());
+                    tracing::info!(
+                        "that '{}' is initialised is recorded at its next start: {error}",
+                        of.name()
+                    );
                 }
             });
             let name = volume.name();

@@ -20,16 +20,29 @@ use crate::stripe::{Stripes, begin_write};
 use env::locks::{ALL_COLUMNS, Guard, Mode};
 use env::sync::Signal;
 use env::{Durability, IoError, IoErrorKind, Slice, Slices};
-use plan::Request;
+use layout::{DataIndex, Role};
+use plan::{Cached, Request};
 use state::{Change, RegionIndex, StripeSet};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
 
 /// How often a region that is to be initialised as a whole looks again at a stripe that a write holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// A write of more runs of bytes than this writes all of its stripe at once.
+const MOST_EXTENTS: usize = 8;
+
+/// The bytes of a stripe's data that a host writes.
+fn written_by<'a>(request: &'a Request<'_>) -> &'a [ByteRange] {
+    match request {
+        Request::Write { range } | Request::WriteZeroes { range } => std::slice::from_ref(range),
+        Request::WriteExtents { extents, .. } => extents,
+        other => panic!("no host writes by {other:?}"),
+    }
+}
 
 /// Stripes that were written as a whole and wait to be recorded as initialised, together.
 #[derive(Default)]
@@ -66,11 +79,11 @@ impl Stripes {
             }
             // What is to become zeros is zeros.
             Host::Payload(payload, durability) if !payload.is_zero() => {
-                let whole = self.whole_stripe();
-                let mut own = Host::Payload(self.with_zeros_around(&payload, &request), Durability::Cached);
-                let _changing = self.begin_change(stripe, whole);
-                let request = Request::Write { range: whole };
-                let ended = self.attempt_by_plans(stripe, &request, &mut own, trouble, how).await;
+                let _changing = self.begin_change(stripe, self.whole_stripe());
+                let ended = match self.is_small(stripe, &payload, &request) {
+                    true => self.write_over_zeros(stripe, &payload, &request, trouble, how).await,
+                    false => self.write_with_zeros(stripe, &payload, &request, trouble, how).await,
+                };
                 let ended = match ended {
                     Ended::Done { skipped, mismatch } => match self.initialised(&[stripe], &skipped).await {
                         Ok(()) => Ended::Done { skipped, mismatch },
@@ -85,13 +98,56 @@ impl Stripes {
         }
     }
 
+    /// Whether zeros everywhere, which drives write by themselves, and then the little that a host writes are less than all of a stripe.
+    fn is_small(&self, stripe: StripeIndex, payload: &Payload, request: &Request<'_>) -> bool {
+        let is_little = payload.len().0 * 2 <= self.geometry().stripe_bytes().0;
+        is_little && written_by(request).len() <= MOST_EXTENTS && self.is_well(self.region_of(stripe))
+    }
+
+    /// Writes all of a stripe at once.
+    async fn write_with_zeros(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        payload: &Payload,
+        request: &Request<'_>,
+        trouble: &mut Trouble,
+        how: &Attempt,
+    ) -> Ended {
+        let mut own = Host::Payload(self.with_zeros_around(payload, request), Durability::Cached);
+        let request = Request::Write { range: self.whole_stripe() };
+        self.attempt_by_plans(stripe, &request, &mut own, trouble, how).await
+    }
+
+    /// Writes zeros to all of a stripe, and then what a host writes: what was there before is known, and nothing has to be read.
+    async fn write_over_zeros(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        payload: &Payload,
+        request: &Request<'_>,
+        trouble: &mut Trouble,
+        how: &Attempt,
+    ) -> Ended {
+        let zeroed = match self.write_zeros_to(stripe).await {
+            Ok(skipped) => skipped,
+            Err(error) => return Ended::Failed(error),
+        };
+        let geometry = self.geometry();
+        let columns = ByteRange::new(ByteOffset::ZERO, geometry.strip().bytes());
+        let data = (0..geometry.data_strips()).map(|index| Cached::data(DataIndex(index), columns));
+        let parity = [Role::P, Role::Q].into_iter().take(usize::from(geometry.parity_strips()));
+        let known: Vec<Cached> = data.chain(parity.map(|role| Cached { role, columns })).collect();
+        let zeros = known.iter().map(|known| (known.role, columns.start, Slice::zero(columns.len)));
+        let mut own = Host::Payload(payload.clone().with_cached(zeros), Durability::Cached);
+        let request = Request::WriteExtents { extents: written_by(request), cached: &known };
+        match self.attempt_by_plans(stripe, &request, &mut own, trouble, how).await {
+            Ended::Done { skipped, mismatch } => Ended::Done { skipped: skipped.union(&zeroed), mismatch },
+            other => other,
+        }
+    }
+
     /// A whole stripe that holds what a write writes to it, and zeros around that.
     fn with_zeros_around(&self, payload: &Payload, request: &Request<'_>) -> Payload {
-        let written: &[ByteRange] = match request {
-            Request::Write { range } | Request::WriteZeroes { range } => std::slice::from_ref(range),
-            Request::WriteExtents { extents, .. } => extents,
-            other => panic!("no host writes by {other:?}"),
-        };
+        let written = written_by(request);
         let (mut slices, mut at, mut taken) = (Slices::new(), 0, 0);
         let zeros = |slices: &mut Slices, until: u64, from: u64| {
             if until > from {

@@ -6,9 +6,7 @@
 use env::{Slice, Slices};
 use layout::Role;
 use smallvec::SmallVec;
-use units::ByteCount;
-#[cfg(test)]
-use units::ByteOffset;
+use units::{ByteCount, ByteOffset};
 
 /// A slice, and where it begins among its neighbours.
 #[derive(Clone)]
@@ -69,7 +67,6 @@ impl Payload {
     }
 
     /// The same, with columns of strips that are in memory, in the order of [`plan::Cached`].
-    #[cfg(test)]
     pub(crate) fn with_cached(
         mut self,
         cached: impl IntoIterator<Item = (Role, ByteOffset, Slice)>,
