@@ -404,38 +404,3 @@ fn a_removal_that_is_interrupted_leaves_labels_that_can_be_taken_off() {
         bench.ask(create("data", "raid1", &["a", "b"])).unwrap();
     });
 }
-
-/// A volume is deleted while an operator removes the log. What freed the volume's place had read the label, and wrote it again when the drive had
-/// been given back: over that of the next log, which was missing from then on.
-#[test]
-fn no_place_is_freed_on_a_log_that_was_removed() {
-    let delete = || Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false };
-    let prepared = || {
-        let mut bench = Bench::in_order(31, 1, 4);
-        bench.boot(&["d"]);
-        bench.create("data", "raid5", &["a", "b", "c"]);
-        bench.ask(add(&["d"])).unwrap();
-        bench
-    };
-    let mut bench = prepared();
-    let before = bench.sim.events();
-    bench.ask(delete()).unwrap();
-    let events = bench.sim.events() - before;
-    for event in (0..events).step_by(3) {
-        let mut bench = prepared();
-        let deleted = bench.begin_ask(delete());
-        for _ in 0..event {
-            bench.sim.step();
-        }
-        let removed = bench.begin_ask(remove("d"));
-        let removed = bench.sim.finish(&removed).unwrap();
-        bench.sim.finish(&deleted).unwrap().unwrap();
-        if removed.is_err() {
-            continue;
-        }
-        bench.wait(1);
-        assert!(list(&mut bench).is_empty(), "removed at event {event}: {:?}", list(&mut bench));
-        bench.ask(add(&["d"])).unwrap();
-        assert_eq!(only(&list(&mut bench)), (true, vec![("d", ONLINE)]));
-    }
-}

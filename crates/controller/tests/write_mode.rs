@@ -397,7 +397,8 @@ fn write_back_that_is_ended_twice_hides_nothing_that_is_dirty() {
         bench.wait(1);
         let _first = bench.begin_ask(set(WriteMode::WriteThrough));
         let _second = bench.begin_ask(set(WriteMode::WriteThrough));
-        bench.wait(1);
+        // The first one waits ten seconds for its end before the second one has its turn.
+        bench.wait(12);
         assert!(dirty(&mut bench) > 0, "the drive has not taken it");
         assert_eq!(read_through(&mut bench, shard, STRIP), 6, "shard {shard} reads past the cache");
         write_through(&mut bench, shard, 7);

@@ -32,7 +32,6 @@ fn setup(shards: u16) -> Setup {
 fn sim(setup: &Setup, seed: u64, devices: u16) -> (Sim, Vec<SimDrive>) {
     let mut options = world_sim::SimOptions::seeded(seed);
     (options.order, options.shards) = (world_sim::Order::Shuffled, usize::from(setup.shards));
-    options.events_without_progress = 100_000_000;
     let mut sim = Sim::new(options);
     for drive in 0..setup.drives + devices {
         let size = if drive < setup.drives { setup.member } else { ByteCount(4 << 20) };
@@ -255,6 +254,7 @@ fn a_write_that_is_longer_than_the_ring_is_logged_in_parts() {
     for mode in [Absorb::Logged, Absorb::Unflushed] {
         let setup = Setup { strip: StripSize::KIB_64, ..setup(1) };
         let (mut sim, drives) = sim(&setup, 5, 1);
+        sim.stop_at_event(Some(1_000_000));
         let envs = envs(&sim, &setup);
         let geometry = setup.geometry();
         let run = async move {
