@@ -15,7 +15,7 @@ STATIC = $(shell uname -m)-unknown-linux-gnu
 LONG = xfsprogs lvm2 dmsetup
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
-.PHONY: run test test-long test-md test-package package static fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-long tools-bench help
+.PHONY: run test test-long test-md test-package package static fuzz mutants evidence bench bench-parity asan-parity lint build tools-build tools-test tools-long tools-bench help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -85,6 +85,13 @@ fuzz: tools-build
 mutants: tools-build
 	@scripts/need python3
 	scripts/mutants/run $(if $(MUTANTS),--only $(MUTANTS)) $(if $(KEEP),--keep)
+
+# Seeds of torture that count as evidence for the sources as they are, and what passed in evidence/; EVIDENCE says how many: docs/torture.md
+EVIDENCE = 5000
+evidence: tools-build
+	@scripts/need python3
+	scripts/evidence/run $(EVIDENCE)
+	scripts/evidence/run $(EVIDENCE) --once --write-back
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,11 +1,12 @@
 //! Hot spares: who stands in, who does not and why, and what is told of it.
 
-use crate::common::{Bench, DRIVE, drive_options};
+use crate::common::{Bench, DRIVE, MIB, drive_options};
 use controller::{
     AddSpare, Command, CoverageInfo, DriveState, ErrorKind, Reply, SetPolicy, SpareInfo, SpareKind, TaskInfo,
     TaskKind, TaskState, VolumeState,
 };
 use env::{Hardware, HealthScript, Instant};
+use std::time::Duration;
 use units::{ByteCount, SectorSize};
 use world_sim::DriveOptions;
 
@@ -413,4 +414,39 @@ fn what_cannot_be_a_spare_is_refused() {
     bench.ask(Command::SpareRemove { drive: "held".into() }).unwrap();
     assert_eq!(bench.drive("held").state, DriveState::Unused);
     bench.refused(ErrorKind::WrongState, Command::SpareRemove { drive: "held".into() });
+}
+
+/// The process is killed while a spare is filled and a host writes, so that the start waits for an operator. The spare was shown as online then:
+/// what it lacks is on no drive if one more goes.
+#[test]
+fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
+    let mut bench = Bench::in_order(41, 1, 4);
+    bench.boot(&["d"]);
+    bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 5, MIB);
+    bench.settle("data");
+    add_spare(&mut bench, "d");
+    bench.sim.drive("b").expect("it is there").fail_now();
+    drop(bench.begin_write("data", 0, 6, MIB));
+    let is_rebuilding = |bench: &mut Bench| bench.show("data").drives[1].state == DriveState::Rebuilding;
+    let wait = |bench: &mut Bench, time: Duration| {
+        let until = bench.sim.now() + time;
+        bench.sim.run_until(until).expect("no stall");
+    };
+    let mut looks = 0;
+    while !is_rebuilding(&mut bench) {
+        wait(&mut bench, Duration::from_micros(200));
+        looks += 1;
+        assert!(looks < 10_000, "no spare takes its place");
+    }
+    drop(bench.begin_write("data", 0, 7, MIB));
+    wait(&mut bench, Duration::from_millis(2));
+    assert!(is_rebuilding(&mut bench));
+    bench.restart(&["a", "c", "d"]);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, controller::VolumeState::Offline, "{:?}", shown.reasons);
+    assert_eq!((shown.drives[1].name.as_str(), shown.drives[1].state), ("d", DriveState::Rebuilding));
+    assert!(shown.drives[1].stale_regions > 0);
+    assert_eq!([0, 2].map(|slot| shown.drives[slot].state), [DriveState::Online; 2]);
 }

@@ -8,6 +8,7 @@ use engine::Volume;
 use env::{Buf, Durability, IoErrorKind, JoinHandle};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::DriveImage;
 
@@ -354,4 +355,76 @@ fn a_process_without_a_cache_destages_what_an_earlier_one_left() {
     forgotten.expect("it ends").expect("it is deleted");
     bench.boot(&DRIVES);
     bench.expect("data", 0, 7, STRIP);
+}
+
+/// Reads through a shard: the first byte.
+fn read_through(bench: &mut Bench, shard: usize, at: u64) -> u8 {
+    let volume = bench.shards[shard].volume_named("data").expect("it is served");
+    let (range, buf) = (ByteRange::new(ByteOffset(at), ByteCount(512)), Buf::unpooled(ByteCount(512)));
+    let read = volume.shard().env().clone().spawn("read", async move { volume.read(range, buf).await });
+    let (result, buf) = bench.sim.finish(&read).expect("it ends");
+    result.expect("readable");
+    buf.expect("no drive keeps it").bytes()[0]
+}
+
+/// Writes through a shard.
+fn write_through(bench: &mut Bench, shard: usize, byte: u8) {
+    let volume = bench.shards[shard].volume_named("data").expect("it is served");
+    let (range, data) = (ByteRange::new(ByteOffset(0), ByteCount(512)), Buf::copy_of(&[byte; 512]).freeze());
+    let env = volume.shard().env().clone();
+    let write = env.spawn("write", async move { volume.write(range, data, Durability::Cached).await });
+    bench.sim.finish(&write).expect("it ends").expect("written");
+}
+
+/// An operator ends write-back twice while a destage waits for a drive. The second order was carried out at once on a shard that owned
+/// nothing dirty: it read past the cache, and what it wrote there was overwritten by the older data of the cache.
+#[test]
+fn write_back_that_is_ended_twice_hides_nothing_that_is_dirty() {
+    for shard in 0..2 {
+        let mut bench = Bench::in_order(16, 2, 2);
+        bench.cache_size = ByteCount(MIB);
+        bench.boot(&[]);
+        let wished = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
+        bench.create_with("data", "raid0", &["a", "b"], wished).expect("it is made");
+        bench.write("data", 0, OLD, 2 * STRIP);
+        flush(&mut bench);
+        // Both strips of a stripe are dirty, a host flushes them, and the drive of the second one is slow.
+        bench.write("data", 0, 6, 2 * STRIP);
+        bench.sim.drive("b").expect("it is there").stall_next(1, Duration::from_secs(20));
+        let volume = bench.shards[0].volume_named("data").expect("it is served");
+        let env = volume.shard().env().clone();
+        let _flush = env.spawn("flush", async move { volume.flush().await });
+        bench.wait(1);
+        let _first = bench.begin_ask(set(WriteMode::WriteThrough));
+        let _second = bench.begin_ask(set(WriteMode::WriteThrough));
+        // The first one waits ten seconds for its end before the second one has its turn.
+        bench.wait(12);
+        assert!(dirty(&mut bench) > 0, "the drive has not taken it");
+        assert_eq!(read_through(&mut bench, shard, STRIP), 6, "shard {shard} reads past the cache");
+        write_through(&mut bench, shard, 7);
+        bench.wait(60);
+        assert_eq!(dirty(&mut bench), 0);
+        bench.expect("data", 0, 7, 512);
+        bench.expect("data", 512, 6, 2 * STRIP - 512);
+        bench.restart(&["a", "b"]);
+        bench.expect("data", 0, 7, 512);
+    }
+}
+
+/// A process without a cache cannot destage yet what an earlier one left. A shard that owned none of that read past it.
+#[test]
+fn what_an_earlier_process_left_is_read_from_the_cache_until_it_is_destaged() {
+    for shard in 0..2 {
+        let mut bench = prepared(17, 2, WriteMode::WriteBack);
+        bench.write("data", 0, 6, 2 * STRIP);
+        end(&mut bench, End::Killed);
+        bench.cache_size = ByteCount::ZERO;
+        bench.boot(&DRIVES);
+        for drive in DRIVES.map(|name| bench.sim.drive(name).expect("it is there")) {
+            drive.fail_next(1_000, Some("write"), IoErrorKind::OutOfSpace);
+        }
+        bench.wait(2);
+        assert!(dirty(&mut bench) > 0, "the drives have no room for it");
+        assert_eq!(read_through(&mut bench, shard, 0), 6, "shard {shard} reads past the cache");
+    }
 }

@@ -6,14 +6,14 @@ use engine::{
     ShardMessage, Volume,
 };
 use env::{Buf, Durability, Env, Slice};
-use layout::Level;
+use layout::{CopyIndex, Level};
 use log::{LogId, Patch, Record, counting, patches, scan};
 use ondisk::Uuid;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange};
+use units::{ByteCount, ByteOffset, ByteRange, StripSize};
 use world_sim::{DriveOptions, Rng, Sim, SimDrive};
 
 const SECTOR: u64 = 512;
@@ -245,6 +245,53 @@ fn a_full_ring_empties_itself() {
         let last = records(&drives[4]).iter().map(|record| record.head.sequence).max();
         assert_eq!(last, Some(400));
     });
+}
+
+/// A write is longer than the ring. With `logged-write-back` it was to be one record, waited for room that there can never be, and had the drives
+/// flushed for ever. It was the same where it was in a line of which something else had to be logged.
+#[test]
+fn a_write_that_is_longer_than_the_ring_is_logged_in_parts() {
+    for mode in [Absorb::Logged, Absorb::Unflushed] {
+        let setup = Setup { strip: StripSize::KIB_64, ..setup(1) };
+        let (mut sim, drives) = sim(&setup, 5, 1);
+        sim.stop_at_event(Some(1_000_000));
+        let envs = envs(&sim, &setup);
+        let geometry = setup.geometry();
+        let run = async move {
+            let attachment = setup.attachment(&envs[0]).await;
+            let devices = devices(&envs[0], &setup, 1).await;
+            let cache = CacheTerms { absorb: Absorb::Unflushed, ..CacheTerms::none(VOLUME) };
+            let attachment = Attachment { cache, ..attachment };
+            let bench = Bench::attach_with_cache(envs, attachment, ByteCount::MIB).await;
+            let place = DataLogPlace { id: ID, at: AT, len: ByteCount(64 << 10), devices };
+            bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done)).await;
+            bench.volume().flush().await.expect("flushed");
+            bench.tell(|done| ShardMessage::SetAbsorb(VOLUME, mode, VOLUME.0, done)).await;
+            write(bench.volume(), 0, &[9; 128 << 10]).await.expect("written");
+            write_durably(bench.volume(), 160 << 10, &[9; 4096]).await;
+            drives.iter().for_each(SimDrive::power_cut);
+            let found = found(&drives[4..], ID);
+            let promised = if mode == Absorb::Logged { 0..128 << 10 } else { 160 << 10..164 << 10 };
+            for at in promised.step_by(4096) {
+                let logged = found
+                    .iter()
+                    .rev()
+                    .find(|(range, _)| range.contains(ByteRange::new(ByteOffset(at), ByteCount(1))));
+                let byte = match logged {
+                    Some((range, bytes)) => bytes.solid().expect("bytes")[(at - range.start.0) as usize],
+                    None => {
+                        let (stripe, within) = geometry.stripe_of(ByteOffset(at));
+                        let (index, rest) = geometry.strip_of(within);
+                        let cell = geometry.data_cell(stripe, index, CopyIndex(0));
+                        let drive = &drives[cell.drive.as_usize()];
+                        drive.peek(cell.offset + rest, ByteCount(1)).expect("readable")[0]
+                    }
+                };
+                assert_eq!(byte, 9, "{mode:?}: what was promised at {at} is nowhere");
+            }
+        };
+        sim.run(run).expect("no stall");
+    }
 }
 
 /// Before the records of an earlier start are known not to count, nothing may be promised that they would undo.

@@ -232,6 +232,27 @@ fn where_p_cannot_be_read_q_speaks() {
     .expect("no stall");
 }
 
+/// A block of another drive cannot be read before its stripe is settled. With the missing drive's that is two strips, and the word is about one:
+/// an error, never what P and Q say of both together.
+#[test]
+fn a_block_that_cannot_be_read_beside_the_missing_drive_is_an_error() {
+    let setup = Setup::new(Level::Raid6, 4);
+    let geometry = setup.geometry();
+    let stripe = (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
+    let data = (0..geometry.data_strips()).map(DataIndex);
+    let mut cells = data.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)));
+    let other = cells.find(|cell| cell.drive.0 != MISSING).expect("another");
+    let (mut sim, all, bytes) = crashed(&setup, 35);
+    let envs = envs(&sim, &setup);
+    all[other.drive.as_usize()].make_unreadable(range(other.offset.0, 512));
+    sim.run(async move {
+        let bench = start(envs, &setup, true).await;
+        synced(&bench, &setup).await;
+        assert_eq!(look(&bench, &bytes, "after the resync").await, 2, "the sector, and the missing one");
+    })
+    .expect("no stall");
+}
+
 /// Q of a stripe of known bytes.
 fn q_of(geometry: &Geometry, stripe: StripeIndex, bytes: &[u8]) -> Vec<u8> {
     let double = |byte: u8| byte << 1 ^ if byte & 0x80 != 0 { 0x1D } else { 0 };

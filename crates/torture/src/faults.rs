@@ -189,6 +189,17 @@ impl Faults {
         self.ever
     }
 
+    /// Blocks of a drive cannot be read.
+    pub fn cannot_read(&mut self, drive: DriveIndex) {
+        self.unreadable.insert(drive);
+        self.ever_unreadable.insert(drive);
+    }
+
+    /// Drives of which blocks cannot be read now.
+    pub fn unreadable(&self) -> DriveSet {
+        self.unreadable.clone()
+    }
+
     /// Whether blocks of any drive could not be read at some time.
     pub fn ever_unreadable(&self) -> bool {
         !self.ever_unreadable.is_empty()
@@ -393,10 +404,7 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
         match fault {
             Fault::Dies | Fault::FileDeleted | Fault::FileTruncated(_) => faults.dead.insert(index),
             Fault::Vanishes(_) => faults.away.insert(index),
-            Fault::MediumErrors => {
-                faults.unreadable.insert(index);
-                faults.ever_unreadable.insert(index);
-            }
+            Fault::MediumErrors => faults.cannot_read(index),
             _ => {}
         }
     }

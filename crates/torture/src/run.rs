@@ -30,6 +30,10 @@ pub(crate) const REMEMBERED_DRIVES: &str = "drives.toml";
 /// More virtual time than this in one run is taken for a controller that does not come to an end.
 const TIME_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
+/// More events than this without a line of the story are taken for a run that does not end: some seconds of a processor. Moving the largest
+/// volumes takes a tenth.
+const EVENTS_WITHOUT_PROGRESS: u64 = 4_000_000;
+
 /// What a run came to, and the hash of everything that happened in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
@@ -77,6 +81,7 @@ pub(crate) fn simulation(setup: &Setup, number: u64) -> Sim {
         memory: setup.memory,
         file_drives: setup.drives[0].clone(),
         time_limit: TIME_LIMIT,
+        events_without_progress: EVENTS_WITHOUT_PROGRESS,
         ..SimOptions::seeded(setup.seed ^ number.rotate_left(40))
     })
 }

@@ -369,6 +369,7 @@ impl Scene {
 
     /// Tells what `who` does, or what happens to it.
     pub fn tell_of(&self, who: &str, line: impl FnOnce() -> String) {
+        self.machine.time.progress();
         let of = if self.setup.is_neighbour() { "w/" } else { "" };
         self.machine.story.tell(self.machine.time.now(), &format!("{of}{who}"), &line());
     }
@@ -389,11 +390,12 @@ impl Scene {
     }
 
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
-    /// data after a crash, any fault is more, but for drives of which an operator forced what parity says.
+    /// data after a crash, any fault is more, but for drives of which an operator forced what parity says. The operator's word is about what such
+    /// a drive had missed, and not about blocks of it that were current, and cannot be read since.
     pub fn may_fail(&self) -> bool {
         let bad = self.array.unreliable();
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
-        let unaccepted = bad.minus(&self.forced.get());
+        let unaccepted = bad.minus(&self.forced.get()).union(&self.array.faults.borrow().unreadable());
         !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
 

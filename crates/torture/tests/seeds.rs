@@ -111,6 +111,36 @@ const KEPT: [(u64, &str); 17] = [
     ),
 ];
 
+/// Seeds that failed once, with caches or without, with what was wrong.
+const AS_DRAWN: [(u64, bool, &str); 6] = [
+    (
+        837_800_121,
+        false,
+        "the harness took the word on stale parity for one about a block that was unreadable (scene/tests.rs)",
+    ),
+    (910_001_072, false, "the label of a removed log was written over that of the next one"),
+    (910_003_085, false, "a drive that was rebuilt in part was shown as online (controller/tests/spares.rs)"),
+    (
+        920_000_202,
+        true,
+        "a shard went past the cache before another had destaged (controller/tests/write_mode.rs)",
+    ),
+    (930_000_104, true, "a write was longer than the ring of the data log (engine/tests/data_log.rs)"),
+    (
+        809_121_535,
+        false,
+        "the harness forgot that a volume became longer which was offline when it had been moved",
+    ),
+];
+
+#[test]
+fn seeds_that_failed_as_they_are_drawn_pass() {
+    for (seed, write_back, _) in AS_DRAWN {
+        let options = Options { write_back, ..Options::default() };
+        assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
+    }
+}
+
 /// Seeds that failed once beside a neighbour, as they are drawn: 629, 2835 and 3574, where what had waited for a deleted array wrote
 /// its label once more, and it was there again; 2656, 3944, 4076 and 4855, where a volume that was made while a drive was being filled
 /// was not whole on that drive (controller/tests/arrays.rs); 1227 and 1352, where the harness forgot what was lost before the log was;

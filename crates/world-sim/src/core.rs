@@ -69,6 +69,8 @@ pub(crate) struct Core {
     pub living: RefCell<BTreeSet<u64>>,
     /// How many events there have been.
     pub events: Cell<u64>,
+    /// How many there had been when the test last reported progress.
+    pub progress_at: Cell<u64>,
     /// The event before which running stops.
     pub stop_at: Cell<Option<u64>>,
     /// Space taken by drives that the code above created.
@@ -112,6 +114,7 @@ impl Core {
             drives: RefCell::default(),
             living: RefCell::default(),
             events: Cell::new(0),
+            progress_at: Cell::new(0),
             stop_at: Cell::new(None),
             file_space_used: Cell::new(0),
             charges: RefCell::default(),
@@ -270,6 +273,11 @@ impl SimHandle {
     /// Makes running stop so many events from now (see [`crate::Sim::stop_at_event`]), in place of where it was to stop.
     pub fn stop_in(&self, events: u64) {
         self.core.stop_at.set(Some(self.core.events.get().saturating_add(events)));
+    }
+
+    /// The test reports progress: see [`SimOptions::events_without_progress`](crate::SimOptions::events_without_progress).
+    pub fn progress(&self) {
+        self.core.progress_at.set(self.core.events.get());
     }
 
     /// A stream of random numbers of its own.

@@ -41,6 +41,8 @@ pub struct SimOptions {
     pub kept_hollow: bool,
     /// More polls and events than this without time passing are taken for tasks that wake for ever.
     pub steps_per_instant: u64,
+    /// More events than this without [progress](crate::SimHandle::progress) are taken for a simulation that does not end, though time passes.
+    pub events_without_progress: u64,
     /// More virtual time than this is taken for a simulation that does not end.
     pub time_limit: Duration,
     /// The date at which the world begins, in seconds since 1970.
@@ -62,6 +64,7 @@ impl Default for SimOptions {
             kept_space: None,
             kept_hollow: false,
             steps_per_instant: 1_000_000,
+            events_without_progress: u64::MAX,
             time_limit: Duration::from_secs(7 * 24 * 3600),
             unix_epoch: 1_700_000_000,
         }

@@ -300,6 +300,9 @@ impl Sim {
         if self.events() - self.events_at_jump >= self.core.options.steps_per_instant {
             return Some(StallKind::Spinning);
         }
+        if self.events() - self.core.progress_at.get() >= self.core.options.events_without_progress {
+            return Some(StallKind::NoProgress);
+        }
         (self.now() > self.latest).then_some(StallKind::TimeLimit)
     }
 

@@ -10,6 +10,8 @@ pub enum StallKind {
     Deadlock,
     /// Tasks wake for ever while no time passes.
     Spinning,
+    /// Tasks wake for ever while time passes, and the test reports no progress.
+    NoProgress,
     /// The virtual time limit passed.
     TimeLimit,
     /// The event to stop at was reached ([`crate::Sim::stop_at_event`]): not a defect.
@@ -34,6 +36,7 @@ impl fmt::Display for Stall {
         f.write_str(match self.kind {
             StallKind::Deadlock => "stalled: no task is ready and nothing is due",
             StallKind::Spinning => "tasks wake for ever without time passing",
+            StallKind::NoProgress => "tasks wake for ever without progress",
             StallKind::TimeLimit => "the limit of virtual time passed",
             StallKind::Stopped => "stopped as asked",
         })?;

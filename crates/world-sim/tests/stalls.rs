@@ -45,6 +45,25 @@ fn a_task_that_wakes_often_while_time_passes_is_not_spinning() {
     assert_eq!(sim.now(), Instant { ns: 10_000 });
 }
 
+/// Each round of the loop takes a microsecond: the limit of virtual time is billions of rounds away.
+#[test]
+fn a_loop_without_progress_is_found_though_time_passes() {
+    let options = SimOptions { events_without_progress: 1000, ..SimOptions::default() };
+    let mut sim = Sim::new(options);
+    let (env, handle) = (sim.env(), sim.handle());
+    let wakes = async move {
+        for round in 0.. {
+            env.sleep(Duration::from_micros(1)).await;
+            if round < 5000 {
+                handle.progress();
+            }
+        }
+    };
+    let stall = sim.run(wakes).unwrap_err();
+    assert_eq!(stall.kind, StallKind::NoProgress);
+    assert!(stall.at > Instant { ns: 5_000_000 }, "{stall}");
+}
+
 #[test]
 fn a_loop_that_never_ends_meets_the_limit_of_virtual_time() {
     let mut sim = Sim::new(SimOptions { time_limit: Duration::from_secs(60), ..SimOptions::default() });

@@ -576,14 +576,14 @@ impl Array {
         }
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return (DriveState::Missing, None) };
-        if self.is_running() && member.state == MemberState::Online {
+        let will_serve = place.drive.is_some() && matches!(place.role, Role::Current);
+        if member.state == MemberState::Online && (self.is_running() || will_serve) {
             let left = self.left(&member.stale).len();
+            let how = if self.is_running() { "is being rebuilt" } else { "is to be rebuilt once started" };
+            let reason = || format!("drive {} {how}: regions left: {left}", member.name);
             return match left {
                 0 => (DriveState::Online, None),
-                _ => (
-                    DriveState::Rebuilding,
-                    Some(format!("drive {} is being rebuilt: regions left: {left}", member.name)),
-                ),
+                _ => (DriveState::Rebuilding, Some(reason())),
             };
         }
         if place.drive.is_none() {

@@ -484,11 +484,12 @@ impl Arrays {
                 Memory::None | Memory::Unusable(_) => None,
             };
             let Some(place) = place else { break };
-            match self.absorb(&volume, Absorb::NoMore, place).await {
+            match self.destage_all(&volume, place).await {
                 Ok(()) => {
-                    // Nothing is dirty, and nothing comes: the shards need not go by the cache.
                     let _starting = array.starting_turn().await;
+                    // The mode may have changed twice since. With nothing dirty on any shard, none has to look into the cache.
                     if is_wanted()
+                        && self.destage_all(&volume, place).await.is_ok()
                         && self.end_data_log(&array, &volume).await.is_ok()
                         && self.absorb(&volume, Absorb::Nothing, place).await.is_ok()
                         && self.forget_memory_of(&array, &volume).await.is_ok()
@@ -526,12 +527,6 @@ impl Arrays {
             open.free_place(volume.uuid());
         }
         Ok(())
-    }
-
-    pub(super) async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {
-        let failed = |why| Error::new(ErrorKind::Failed, why);
-        let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
-        self.tell_shards(|done| ShardMessage::SetAbsorb(id, absorb, place, done)).await.map_err(failed)
     }
 
     /// A volume was taken from the shards. `is_clean`: nothing of it is dirty.

@@ -9,7 +9,7 @@ use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::{Drive, is_volatile};
 use env::Env;
-use env::sync::Credits;
+use env::sync::{Credits, Taken};
 use ondisk::{LogLabel, Uuid};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -65,6 +65,11 @@ impl Arrays {
     /// How its devices were named when it was taken.
     pub(crate) fn log_device_names(&self) -> Vec<String> {
         self.logs.in_use.borrow().devices.clone()
+    }
+
+    /// The lock of the labels of log devices. A volume's place is changed by writing a label anew that was read under it.
+    pub(crate) async fn log_labels_turn(&self) -> Taken {
+        self.logs.turn.take(1).await
     }
 
     /// Whether a drive is a device of the log that is in use.

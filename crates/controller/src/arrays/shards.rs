@@ -1,7 +1,9 @@
 //! The way to the shards: messages that are answered, and such that are not.
 
 use super::Arrays;
-use engine::{Change, ShardIndex, ShardMessage, VolumeId};
+use super::volume::Volume;
+use crate::interface::{Error, ErrorKind, Result};
+use engine::{Absorb, Change, ShardIndex, ShardMessage, VolumeId};
 use env::{DriveSource, IoError, mailbox};
 use std::sync::Arc;
 
@@ -56,6 +58,27 @@ impl Arrays {
         message: impl Fn(engine::Done) -> ShardMessage,
     ) -> std::result::Result<(), String> {
         answers(self.send_shards(message)).await
+    }
+
+    /// Has every shard's cache acknowledge these writes of a volume from now on.
+    ///
+    /// # Errors
+    /// What could not be destaged where these are fewer, or that the volume is not served.
+    pub(super) async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {
+        let failed = |why| Error::new(ErrorKind::Failed, why);
+        let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
+        self.tell_shards(|done| ShardMessage::SetAbsorb(id, absorb, place, done)).await.map_err(failed)
+    }
+
+    /// Ends write-back on every shard, and destages. A shard that has ended it before confirms the first order at once, dirty or not.
+    ///
+    /// # Errors
+    /// What could not be destaged, or that the volume is not served.
+    pub(super) async fn destage_all(&self, volume: &Volume, place: u32) -> Result<()> {
+        self.absorb(volume, Absorb::NoMore, place).await?;
+        let Some(id) = volume.id() else { return Ok(()) };
+        let drained = self.tell_shards(|done| ShardMessage::Drain(id, done)).await;
+        drained.map_err(|why| Error::new(ErrorKind::Failed, why))
     }
 
     /// Has every shard apply a change of a volume's state, and waits until all have.

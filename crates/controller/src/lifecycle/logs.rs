@@ -201,20 +201,30 @@ impl Lifecycle {
             place: Vec::new(),
         };
         self.adopt(candidates).await;
-        for (candidate, device) in candidates.iter().zip(&label.devices) {
-            let written =
-                self.inventory.write_log_label(&candidate.drive, label.for_device(device.uuid)).await;
-            if let Err(error) = written {
-                let drives = candidates.iter().map(|candidate| &candidate.drive);
-                self.erase_log_labels(drives.filter(|drive| drive.log_label().is_some())).await;
-                return Err(error);
-            }
+        if let Err(error) = self.write_log_labels(candidates, &label).await {
+            let drives = candidates.iter().map(|candidate| &candidate.drive);
+            self.erase_log_labels(drives.filter(|drive| drive.log_label().is_some())).await;
+            return Err(error);
         }
         Ok(label.log)
     }
 
+    /// Gives each device of a new log its label.
+    ///
+    /// # Errors
+    /// When one cannot be written: others may have theirs.
+    async fn write_log_labels(&self, candidates: &[Candidate], label: &LogLabel) -> Result<()> {
+        // Freeing a volume's place writes a label that was read before: that must not be one of an earlier log.
+        let _turn = self.arrays.log_labels_turn().await;
+        for (candidate, device) in candidates.iter().zip(&label.devices) {
+            self.inventory.write_log_label(&candidate.drive, label.for_device(device.uuid)).await?;
+        }
+        Ok(())
+    }
+
     /// Takes labels off. Notes, a sentence for each that is still there, which an event says too.
     async fn erase_log_labels(&self, drives: impl Iterator<Item = &Rc<Drive>>) -> Vec<String> {
+        let _turn = self.arrays.log_labels_turn().await;
         let mut notes = Vec::new();
         for drive in drives {
             if let Err(error) = self.inventory.erase_log_label(drive).await {

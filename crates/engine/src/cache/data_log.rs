@@ -301,7 +301,7 @@ impl Cache {
     }
 
     async fn secure_by(self: &Rc<Self>, log: &Rc<DataLog>) -> Result<(), IoError> {
-        let unlogged = self.unlogged_of(&self.promises.unlogged.borrow());
+        let unlogged = self.unlogged_of(log, &self.promises.unlogged.borrow());
         match unlogged.bytes() > log.len.0 / LARGEST_SHARE {
             true => {
                 drop(unlogged);
@@ -416,8 +416,9 @@ impl Cache {
         Ok(())
     }
 
-    /// What is dirty of lines and in no record, each line oldest first.
-    fn unlogged_of(&self, stripes: &BTreeSet<StripeIndex>) -> Unlogged {
+    /// What is dirty of lines and in no record, each line oldest first, in pieces of which each fits a record of the ring.
+    fn unlogged_of(&self, log: &DataLog, stripes: &BTreeSet<StripeIndex>) -> Unlogged {
+        let most = ByteCount(log.ring.borrow().most());
         let (lines, mut unlogged) = (self.lines.borrow(), Unlogged::default());
         let whole = ByteRange::new(ByteOffset::ZERO, self.geometry().stripe_bytes());
         for stripe in stripes {
@@ -425,9 +426,13 @@ impl Cache {
             for write in dirty.filter(|write| write.answered && !write.held.write.is_logged.get()) {
                 let mut at = write.range.start;
                 for slice in write.held.slices() {
-                    let range = ByteRange::new(at, slice.len());
-                    at = range.end();
-                    unlogged.pieces.push_back(Piece { stripe: *stripe, range, slice });
+                    let mut from = ByteCount::ZERO;
+                    while from < slice.len() {
+                        let len = most.min(slice.len() - from);
+                        let (range, slice) = (ByteRange::new(at, len), slice.cut(from, len));
+                        unlogged.pieces.push_back(Piece { stripe: *stripe, range, slice });
+                        (at, from) = (at + len, from + len);
+                    }
                 }
                 unlogged.writes.push(write.held.write.clone());
                 unlogged.lines.insert(*stripe);
@@ -443,7 +448,7 @@ impl Cache {
             return Err(IoError::new(IoErrorKind::Gone));
         }
         let wanted = self.promises.wanted.take();
-        let Unlogged { lines, mut pieces, writes } = self.unlogged_of(&wanted);
+        let Unlogged { lines, mut pieces, writes } = self.unlogged_of(log, &wanted);
         {
             let mut unlogged = self.promises.unlogged.borrow_mut();
             for stripe in &wanted {

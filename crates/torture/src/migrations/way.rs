@@ -279,6 +279,10 @@ impl Scene {
         let is_down = migrations::is_down(&self.layout(), &next);
         self.way.done.set(self.way.done.get() + 1);
         self.way.may_move.set(false);
+        // How long the one is that was named shows when it serves, which may be in another life. One that follows keeps its size.
+        if self.way.leads.get() {
+            self.way.capacity.set(0);
+        }
         self.has_no_journal_any_more();
         self.synced.set(false);
         self.count(|tally| {

@@ -172,3 +172,30 @@ fn what_is_in_the_distributed_spare_is_lost_with_the_drive_that_has_it() {
         assert_eq!(may_hold_garbage(&scene, 0), was_out && !is_free, "{was_out} {is_free}");
     }
 }
+
+/// Seed 837800121: an operator forced parity while two drives of a RAID 6 were being rebuilt, and a block of one of them could not be read that
+/// had been rebuilt before the crash. With the other drive's it is two strips, of one of which the operator knew nothing.
+#[test]
+fn the_operators_word_is_not_about_blocks_that_cannot_be_read_since() {
+    let options = Options {
+        levels: vec![Level::Raid6],
+        write_hole: Some(WriteHole::Resync),
+        neighbour: Neighbour::Never,
+        migrations: Migrations::Never,
+        ..Options::default()
+    };
+    let setup = Setup::draw(715, &options);
+    let sim = simulation(&setup, 0);
+    let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+    let rebuilt = DriveSet::EMPTY.with(DriveIndex(0)).with(DriveIndex(1));
+    scene.crash(Fate::PowerCut);
+    scene.array.out.set(rebuilt.clone());
+    scene.synced.set(false);
+    assert!(scene.may_fail(), "nobody has given a word");
+    scene.forced.set(rebuilt);
+    assert!(!scene.may_fail(), "the word is about what they missed");
+    scene.array.faults.borrow_mut().cannot_read(DriveIndex(1));
+    assert!(scene.may_fail(), "and not about what one of them had");
+    scene.synced.set(true);
+    assert!(!scene.may_fail(), "redundancy agrees");
+}
