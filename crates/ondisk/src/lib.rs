@@ -81,7 +81,7 @@ pub use label::{
 pub use log_device::{LogFound, LogLabel, LogMember, LogPlace};
 pub use modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
 pub use own::{Carried, Found, Headless, find, restore};
-pub use payload::{Content, VERSION, read, spare_text_of, text_of};
+pub use payload::{Content, EARLIEST_VERSION, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
 pub use reshape::{FollowsLabel, PartLabel, ReshapeLabel};
 pub use runs::Runs;

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::foreign::{Glimpse, Got};
 use crate::label::Label;
 use crate::log_device::{LogFound, LogLabel};
-use crate::payload::{Content, another_version, read};
+use crate::payload::{Content, another_version, check_version, read};
 use crate::tail::{BLOCK, EARLIER_MAGIC, Tail, TailPlace};
 use crate::told::{VENDOR, sequence};
 use crate::uuid::Uuid;
@@ -133,8 +133,8 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
         }
         Some(Err(error)) => return headless(&error.to_string()).unwrap_or(Found::Foreign(drive)),
     };
-    if extras.version != crate::payload::VERSION {
-        return Found::Bad(another_version(extras.version));
+    if let Err(error) = check_version(extras.version) {
+        return Found::Bad(error);
     }
     if extras.sequence != header.sequence {
         // A copy that is open was being written when the power was cut: its log may be newer than its header.

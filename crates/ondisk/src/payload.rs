@@ -11,8 +11,11 @@ use crate::uuid::Uuid;
 use serde::{Deserialize, Serialize};
 use units::ByteCount;
 
-/// The version of the text that this software reads and writes. Versions 1 and 2 were labels of a form of their own.
-pub const VERSION: u32 = 3;
+/// The version of the text that this software writes. A label of an earlier version becomes this one at its next change.
+pub const VERSION: u32 = 4;
+
+/// The earliest version that this software reads. Versions 1 and 2 were labels of a form of their own.
+pub const EARLIEST_VERSION: u32 = 3;
 
 /// How coarse sets of regions are made, one after the other, until a label fits.
 const MOST_RUNS: [usize; 5] = [4096, 512, 64, 8, 1];
@@ -110,9 +113,7 @@ fn write(written: &Written) -> Result<Vec<u8>> {
 /// # Errors
 /// [`ErrorKind::Version`] of another version, [`ErrorKind::Contradiction`] where it says what cannot be.
 pub fn read(extras: &Extras, drive: Uuid) -> Result<Content> {
-    if extras.version != VERSION {
-        return Err(another_version(extras.version));
-    }
+    check_version(extras.version)?;
     let contradiction = |what: String| Error::new(ErrorKind::Contradiction, what);
     let text = std::str::from_utf8(&extras.payload)
         .map_err(|_| contradiction("the label's text is not UTF-8".to_owned()))?;
@@ -134,10 +135,21 @@ pub fn read(extras: &Extras, drive: Uuid) -> Result<Content> {
     }
 }
 
+/// Refuses a version that this software does not read.
+///
+/// # Errors
+/// [`ErrorKind::Version`] with its number.
+pub(crate) fn check_version(version: u32) -> Result<()> {
+    match version {
+        EARLIEST_VERSION..=VERSION => Ok(()),
+        other => Err(another_version(other)),
+    }
+}
+
 /// The refusal of a version that is not known.
 pub(crate) fn another_version(version: u32) -> Error {
     let context = format!(
-        "the label has version {version} of its format, but this software knows version {VERSION}; use the software that wrote it, and move the data to a volume made by this one"
+        "the label has version {version} of its format, but this software knows versions {EARLIEST_VERSION} to {VERSION}; use the software that wrote it, and move the data to a volume made by this one"
     );
     Error::new(ErrorKind::Version, context)
 }

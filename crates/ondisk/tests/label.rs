@@ -2,9 +2,9 @@
 
 use ondisk::ddf::Extras;
 use ondisk::{
-    Bay, Cause, Content, ErrorKind, FollowsLabel, Init, JournalLabel, Label, Member, MemberState, PartLabel,
-    Phase, Policy, Punctured, Relocated, Replacement, ReshapeLabel, Runs, SpareLabel, SpareScope, StandIn,
-    Tail, TailPlace, Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of, text_of,
+    Bay, Cause, Content, EARLIEST_VERSION, ErrorKind, FollowsLabel, Init, JournalLabel, Label, Member,
+    MemberState, PartLabel, Phase, Policy, Punctured, Relocated, Replacement, ReshapeLabel, Runs, SpareLabel,
+    SpareScope, StandIn, Tail, TailPlace, Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of, text_of,
 };
 use proptest::prelude::*;
 use units::{ByteCount, SectorSize};
@@ -261,10 +261,24 @@ fn the_label_of_a_spare_is_told_from_that_of_a_member() {
 
 #[test]
 fn a_label_of_another_version_is_refused_by_its_number() {
-    let other = Extras { version: VERSION + 1, ..extras(TEXT.as_bytes()) };
-    let error = ondisk::read(&other, uuid(1)).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Version);
-    assert!(error.context.contains("version 4") && error.context.contains("version 3"), "{error}");
+    for (version, number) in [(EARLIEST_VERSION - 1, "version 2 "), (VERSION + 1, "version 5 ")] {
+        let other = Extras { version, ..extras(TEXT.as_bytes()) };
+        let error = ondisk::read(&other, uuid(1)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Version);
+        assert!(error.context.contains(number) && error.context.contains("versions 3 to 4"), "{error}");
+    }
+}
+
+/// Arrays of the release before have version 3 on their drives.
+#[test]
+fn a_label_of_version_3_means_what_it_meant() {
+    for label in [label(), full_label()] {
+        let before = Extras { version: 3, ..extras(&text_of(&label).unwrap()) };
+        assert_eq!(ondisk::read(&before, uuid(1)), Ok(Content::Member(Box::new(label))));
+    }
+    let spare = SpareLabel { drive: uuid(1), ..spare() };
+    let before = Extras { version: 3, ..extras(&spare_text_of(&spare).unwrap()) };
+    assert_eq!(ondisk::read(&before, uuid(1)), Ok(Content::Spare(spare)));
 }
 
 #[test]

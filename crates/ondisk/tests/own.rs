@@ -262,6 +262,64 @@ fn a_label_of_an_earlier_version_is_refused_by_its_number() {
     }
 }
 
+/// The drive of a label with another version of its text.
+fn drive_of_version(label: &Label, slot: u8, version: u32) -> Image {
+    let mut told = Telling::of(label).unwrap().told(&site(), uuid(0xDD, slot)).unwrap();
+    let written = ddf::Extras::of(told.structure.vendor_log.as_ref().unwrap()).unwrap().unwrap();
+    told.structure.vendor_log = Some(ddf::Extras { version, ..written }.log().unwrap());
+    let mut image = Image::blank(SIZE);
+    apply(&mut image, &told.steps(ByteCount(SIZE), None).unwrap());
+    image
+}
+
+/// The versions of the two copies: the bytes at which a release that knows version 3 alone looks first.
+fn versions(image: &Image) -> [u32; 2] {
+    [site().primary(), site().secondary()].map(|copy| {
+        let log = units::ByteRange::new(copy + ByteCount(618 * 512), ByteCount(512));
+        let head = image.read(log).unwrap();
+        assert_eq!(head[32..40], *b"SRoCext\0");
+        u32::from_be_bytes(head[40..44].try_into().unwrap())
+    })
+}
+
+#[test]
+fn a_label_of_version_3_is_used_and_becomes_version_4_at_the_next_change() {
+    let old = label();
+    let new = Label { generation: 8, confirmed: 7, clean: false, ..old.clone() };
+    let before = drive_of_version(&old, 1, 3);
+    assert_eq!((versions(&before), carried(&before).0), ([3; 2], old.for_drive(uuid(0xDD, 1))));
+    let steps = steps(&before, &new, uuid(0xDD, 1));
+    for cut in 0..=steps.len() {
+        let mut image = before.clone();
+        apply(&mut image, &steps[..cut]);
+        let said = [&old, &new].map(|label| label.for_drive(uuid(0xDD, 1)));
+        assert!(said.contains(&carried(&image).0), "cut at {cut}");
+    }
+    let mut image = before;
+    apply(&mut image, &steps);
+    // A release that knows version 3 alone refuses it by this number.
+    assert_eq!((versions(&image), carried(&image).0), ([4; 2], new.for_drive(uuid(0xDD, 1))));
+    // A damaged copy is repaired with the version that the other copy has.
+    let mut image = drive_of_version(&old, 1, 3);
+    damage(&mut image, HeaderKind::Primary);
+    let (_, drive) = carried(&image);
+    apply(&mut image, &ddf::repair(&drive).unwrap());
+    assert_eq!(versions(&image), [3; 2]);
+    // Both copies are lost: the drive is identified by the others, whichever version they have.
+    for kind in [HeaderKind::Primary, HeaderKind::Secondary] {
+        damage(&mut image, kind);
+    }
+    let Found::Headless(headless) = found(&image) else { panic!("{:?}", found(&image)) };
+    assert_eq!(restore(&headless, &[&old.for_drive(uuid(0xDD, 0))]), Ok(old.for_drive(uuid(0xDD, 1))));
+}
+
+#[test]
+fn a_label_of_a_later_version_is_refused_by_its_number() {
+    let Found::Bad(error) = found(&drive_of_version(&label(), 1, 5)) else { panic!("it was read") };
+    assert_eq!(error.kind, ErrorKind::Version);
+    assert!(error.context.contains("version 5") && error.context.contains("versions 3 to 4"), "{error}");
+}
+
 #[test]
 fn a_spare_is_a_group_of_its_own() {
     let spare = SpareLabel {
