@@ -51,6 +51,7 @@ mod starts;
 mod tasks;
 mod trust;
 mod unbegun;
+mod unkept;
 mod ups;
 mod write_hole;
 mod write_mode;

@@ -92,8 +92,7 @@ pub use messages::{
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
 pub use state::{
-    Change, Moved, Mover, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step,
-    VolumeState,
+    BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step, VolumeState,
 };
 pub use stripe::{JournalTerms, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};

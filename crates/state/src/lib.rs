@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | `region_set` | [`RegionIndex`], [`RegionSet`]: sets of regions as runs |
 //! | `regions` | [`Regions`]: how stripes lie, and into which regions they fall |
-//! | `punctured` | [`PuncturedBlocks`]: blocks whose content is lost |
+//! | `punctured` | [`BlockList`]: blocks whose content is lost |
 //! | `volume` | [`VolumeState`], [`SlotState`]: the value, and the questions that it answers |
 //! | `change` | [`Change`], [`VolumeState::apply`] |
 //! | `health` | [`VolumeState::stripe_health`], [`Overlay`] |
@@ -35,7 +35,7 @@ mod volume;
 
 pub use change::Change;
 pub use health::{Nothing, Overlay};
-pub use punctured::PuncturedBlocks;
+pub use punctured::BlockList;
 pub use region_set::{RegionIndex, RegionSet};
 pub use regions::Regions;
 pub use reshape::{Moved, Mover, Reshape, Step, Window};

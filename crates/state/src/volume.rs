@@ -7,7 +7,7 @@
 //! - What lies in the distributed spare is of one slot, and is not nothing.
 //! - The summaries agree with the slots.
 
-use crate::punctured::PuncturedBlocks;
+use crate::punctured::BlockList;
 use crate::region_set::{RegionIndex, RegionSet};
 use crate::regions::Regions;
 use units::{ByteRange, DriveCount, DriveIndex, DriveSet};
@@ -30,7 +30,9 @@ pub struct SlotState {
     /// Regions that its replacement still has to be given, if one is being filled.
     pub(crate) replacement: Option<RegionSet>,
     /// Blocks whose content is lost. They stay so whoever has the slot: no drive brings back what was given up.
-    pub(crate) punctured: PuncturedBlocks,
+    pub(crate) punctured: BlockList,
+    /// Blocks that its drive did not keep: what it holds there is not read.
+    pub(crate) excluded: BlockList,
 }
 
 impl SlotState {
@@ -45,8 +47,13 @@ impl SlotState {
     }
 
     /// Blocks of it whose content is lost.
-    pub fn punctured(&self) -> &PuncturedBlocks {
+    pub fn punctured(&self) -> &BlockList {
         &self.punctured
+    }
+
+    /// Blocks that its drive did not keep.
+    pub fn excluded(&self) -> &BlockList {
+        &self.excluded
     }
 }
 
@@ -116,6 +123,7 @@ pub struct VolumeState {
 pub(crate) struct Summary {
     pub(crate) stale: DriveSet,
     pub(crate) punctured: DriveSet,
+    pub(crate) excluded: DriveSet,
     pub(crate) being_replaced: DriveSet,
 }
 
@@ -240,6 +248,26 @@ impl VolumeState {
         self.summary.punctured.contains(slot) && self.slots[slot.as_usize()].punctured.overlaps(range)
     }
 
+    /// Slots that have excluded blocks.
+    pub fn excluded_somewhere(&self) -> DriveSet {
+        self.summary.excluded
+    }
+
+    /// The excluded parts of a range of a slot's part of the volume.
+    pub fn excluded_within(
+        &self,
+        slot: DriveIndex,
+        range: ByteRange,
+    ) -> impl Iterator<Item = ByteRange> + '_ {
+        let table = self.summary.excluded.contains(slot).then(|| &self.slots[slot.as_usize()].excluded);
+        table.into_iter().flat_map(move |table| table.within(range))
+    }
+
+    /// Whether blocks of a range of a slot's part of the volume are excluded.
+    pub fn is_excluded(&self, slot: DriveIndex, range: ByteRange) -> bool {
+        self.summary.excluded.contains(slot) && self.slots[slot.as_usize()].excluded.overlaps(range)
+    }
+
     /// Slots for which a replacement is being filled.
     pub fn being_replaced(&self) -> DriveSet {
         self.summary.being_replaced
@@ -263,11 +291,12 @@ impl VolumeState {
 
     /// Whether nothing at all is wrong, so that no request has to look further.
     pub fn is_optimal(&self) -> bool {
-        let Summary { stale, punctured, being_replaced } = self.summary;
+        let Summary { stale, punctured, excluded, being_replaced } = self.summary;
         self.in_service == DriveSet::first(self.drives())
             && self.unsynced.is_empty()
             && stale.is_empty()
             && punctured.is_empty()
+            && excluded.is_empty()
             && being_replaced.is_empty()
             && self.relocated.is_none()
     }
@@ -316,6 +345,7 @@ impl VolumeState {
         Summary {
             stale: slots(&|slot| !slot.stale.is_empty()),
             punctured: slots(&|slot| !slot.punctured.is_empty()),
+            excluded: slots(&|slot| !slot.excluded.is_empty()),
             being_replaced: slots(&|slot| slot.replacement.is_some()),
         }
     }

@@ -261,6 +261,7 @@ impl Arrays {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            excluded: Vec::new(),
             members: None,
             reshape: None,
             follows: None,
