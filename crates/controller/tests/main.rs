@@ -52,6 +52,7 @@ mod starts;
 mod tasks;
 mod trust;
 mod unbegun;
+mod unkept;
 mod ups;
 mod write_hole;
 mod write_mode;

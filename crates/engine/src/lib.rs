@@ -93,8 +93,8 @@ pub use messages::{
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
 pub use state::{
-    Change, Moved, Mover, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step,
-    StripeSet, VolumeState,
+    BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step, StripeSet,
+    VolumeState,
 };
 pub use stripe::{JournalTerms, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};

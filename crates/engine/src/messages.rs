@@ -289,6 +289,16 @@ pub enum ReportKind {
         /// Whether they are lost.
         punctured: bool,
     },
+    /// A drive did not keep these blocks, or (`excluded` is false) has them again and was flushed since. Answered when it is
+    /// durable and every shard knows.
+    ExcludedBlocks {
+        /// Which drive.
+        drive: DriveIndex,
+        /// Which bytes of the drive's part of the volume, whole sectors.
+        ranges: Vec<ByteRange>,
+        /// Whether the drive did not keep them.
+        excluded: bool,
+    },
     /// A device that the volume's journal lies on failed to take a record: have the members say that it is out, then answer. Where it
     /// was the last one, [`ShardMessage::LoseJournal`] comes before the answer.
     LogFailed {
@@ -359,6 +369,12 @@ impl ReportKind {
             }
             ReportKind::PuncturedBlocks { drive, ranges, punctured: false } => {
                 Change::Rewritten { slot: drive, ranges }
+            }
+            ReportKind::ExcludedBlocks { drive, ranges, excluded: true } => {
+                Change::Excluded { slot: drive, ranges }
+            }
+            ReportKind::ExcludedBlocks { drive, ranges, excluded: false } => {
+                Change::Included { slot: drive, ranges }
             }
             ReportKind::ReplacementFailed { drive, .. } => Change::ReplacementEnded { slot: drive },
             ReportKind::MediumError { .. }

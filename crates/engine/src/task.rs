@@ -93,6 +93,8 @@ pub struct TaskProgress {
     pub mismatches: u64,
     /// Stripes that were written anew because of that, or because something could not be read.
     pub repaired: u64,
+    /// Stripes that a check could not compare, or not as a whole: something of them cannot be read.
+    pub uncompared: u64,
     /// Regions that were finished since the last report: what a checkpoint remembers.
     pub finished: RegionSet,
 }

@@ -23,6 +23,7 @@ mod runs;
 mod storms;
 mod tasks;
 mod together;
+mod unkept_blocks;
 mod volumes;
 mod whole_stripes;
 mod write_back;

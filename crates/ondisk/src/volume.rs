@@ -14,7 +14,7 @@ use units::{ByteCount, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
 /// The most volumes of one array: as many configuration records as a drive has in DDF.
 pub const MAX_VOLUMES: usize = 64;
 
-/// The most runs of lost blocks that a label names of one drive in one volume.
+/// The most runs of punctured blocks, and of excluded ones, that a label names of one drive in one volume.
 pub const MAX_PUNCTURED_RUNS: usize = 1024;
 
 /// The most devices that a log has: each has all of it.
@@ -153,7 +153,7 @@ pub enum Init {
     Full,
 }
 
-/// Blocks of one drive whose content is lost.
+/// Blocks of one drive that are listed: as punctured, or as excluded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Punctured {
@@ -258,6 +258,9 @@ pub struct VolumeLabel {
     /// Blocks whose content is lost.
     #[serde(default, alias = "bad", skip_serializing_if = "Vec::is_empty")]
     pub punctured: Vec<Punctured>,
+    /// Blocks that a drive did not keep: what it holds there is not to be read. Programs that do not know of them refuse the label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<Punctured>,
     /// On how many of the members it is, from the first one on, if not on all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<u16>,
@@ -342,6 +345,11 @@ impl VolumeLabel {
         })
     }
 
+    /// The lists of punctured and of excluded blocks.
+    fn listed(&self) -> impl Iterator<Item = &Punctured> {
+        self.punctured.iter().chain(&self.excluded)
+    }
+
     /// Looks whether everything it says can be.
     ///
     /// # Errors
@@ -394,17 +402,18 @@ impl VolumeLabel {
             sets_are_inside &= inside(&relocated.regions);
             slots_exist &= is_slot(relocated.slot);
         }
-        slots_exist &= self.punctured.iter().all(|punctured| is_slot(punctured.slot));
+        slots_exist &= self.listed().all(|listed| is_slot(listed.slot));
         if !sets_are_inside {
             return Err(contradiction(format!(
                 "the label names regions of '{}' that are not its own",
                 self.name
             )));
         }
-        if !slots_exist || self.punctured.windows(2).any(|pair| pair[0].slot >= pair[1].slot) {
+        let is_sorted = |list: &[Punctured]| list.windows(2).all(|pair| pair[0].slot < pair[1].slot);
+        if !slots_exist || !is_sorted(&self.punctured) || !is_sorted(&self.excluded) {
             return Err(contradiction(format!("the label names slots for '{}' that are none", self.name)));
         }
-        for Punctured { slot, bytes } in &self.punctured {
+        for Punctured { slot, bytes } in self.listed() {
             let in_order = bytes.windows(2).all(|pair| pair[0][1] < pair[1][0]);
             let fine = |run: &[u64; 2]| {
                 run[0] < run[1]
@@ -413,7 +422,7 @@ impl VolumeLabel {
             };
             if !in_order || bytes.len() > MAX_PUNCTURED_RUNS || !bytes.iter().all(fine) {
                 return Err(contradiction(format!(
-                    "the label names lost blocks of drive {slot} in '{}' that cannot be",
+                    "the label lists blocks of drive {slot} in '{}' that cannot be",
                     self.name
                 )));
             }

@@ -55,6 +55,7 @@ fn volume() -> VolumeLabel {
         kept: None,
         data_log: None,
         punctured: Vec::new(),
+        excluded: Vec::new(),
         members: None,
         reshape: None,
         follows: None,

@@ -56,6 +56,7 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         kept: None,
         data_log: None,
         punctured: Vec::new(),
+        excluded: Vec::new(),
         members: None,
         reshape: None,
         follows: None,

@@ -49,6 +49,7 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         kept: None,
         data_log: None,
         punctured: Vec::new(),
+        excluded: Vec::new(),
         members: None,
         reshape: None,
         follows: None,

@@ -1,6 +1,7 @@
 //! Everything that can happen to a volume's state, and what it makes of it.
 
 use crate::initialisation::{Initialisation, StripeSet};
+use crate::punctured::BlockList;
 use crate::region_set::{RegionIndex, RegionSet};
 use crate::volume::{Forced, Relocated, VolumeState};
 use units::{ByteRange, DriveIndex, DriveSet};
@@ -106,6 +107,20 @@ pub enum Change {
         /// Which bytes of its part of the volume, whole sectors.
         ranges: Vec<ByteRange>,
     },
+    /// A slot's drive did not keep these blocks: what it holds there is not read any more.
+    Excluded {
+        /// Which slot's.
+        slot: DriveIndex,
+        /// Which bytes of its part of the volume, whole sectors.
+        ranges: Vec<ByteRange>,
+    },
+    /// A slot's drive has these blocks again, and was flushed since.
+    Included {
+        /// Which slot's.
+        slot: DriveIndex,
+        /// Which bytes of its part of the volume, whole sectors.
+        ranges: Vec<ByteRange>,
+    },
 }
 
 impl Change {
@@ -138,6 +153,10 @@ impl VolumeState {
             Change::Promoted { slot, stale } => {
                 self.swap(*slot, stale);
                 self.set_replacement(*slot, None);
+                // What was given to the new drive it has: one that refused any of it was not promoted.
+                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
+                    slot.excluded = BlockList::NONE;
+                }
             }
             Change::ReplacementBegan { slot, left } => {
                 let left = self.own(left);
@@ -200,6 +219,16 @@ impl VolumeState {
             Change::Rewritten { slot, ranges } => {
                 if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
                     ranges.iter().for_each(|range| slot.punctured.remove(*range));
+                }
+            }
+            Change::Excluded { slot, ranges } => {
+                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
+                    ranges.iter().for_each(|range| slot.excluded.insert(*range));
+                }
+            }
+            Change::Included { slot, ranges } => {
+                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
+                    ranges.iter().for_each(|range| slot.excluded.remove(*range));
                 }
             }
         }

@@ -18,7 +18,7 @@
 //! | `region_set` | [`RegionIndex`], [`RegionSet`]: sets of regions as runs |
 //! | `regions` | [`Regions`]: how stripes lie, and into which regions they fall |
 //! | `initialisation` | [`Initialisation`], [`StripeSet`]: which stripes hold what hosts wrote |
-//! | `punctured` | [`PuncturedBlocks`]: blocks whose content is lost |
+//! | `punctured` | [`BlockList`]: blocks whose content is lost |
 //! | `volume` | [`VolumeState`], [`SlotState`]: the value, and the questions that it answers |
 //! | `change` | [`Change`], [`VolumeState::apply`] |
 //! | `health` | [`VolumeState::stripe_health`], [`Overlay`] |
@@ -38,7 +38,7 @@ mod volume;
 pub use change::Change;
 pub use health::{Nothing, Overlay};
 pub use initialisation::{Initialisation, StripeSet};
-pub use punctured::PuncturedBlocks;
+pub use punctured::BlockList;
 pub use region_set::{RegionIndex, RegionSet};
 pub use regions::Regions;
 pub use reshape::{Moved, Mover, Reshape, Step, Window};

@@ -1,27 +1,39 @@
-//! The punctured-block table: blocks whose content is lost.
+//! Lists of blocks: what is *punctured* on a slot, and what is *excluded* on its drive.
 //!
-//! A block is *lost* when its drive cannot read it and redundancy cannot give it back. From then on reads of it
-//! fail, whatever the drives hold there, until a host writes it: a rebuild may have to fill its place with
-//! zeroes and compute redundancy over them, so that every other block of its stripe is protected again, and
-//! nothing must take those zeroes for what a host wrote.
+//! - A block is *punctured* when its drive cannot read it and redundancy cannot give it back. From then on reads of it
+//!   fail, whatever the drives hold there, until a host writes it: a rebuild may have to fill its place with
+//!   zeroes and compute redundancy over them, so that every other block of its stripe is protected again, and
+//!   nothing must take those zeroes for what a host wrote.
+//! - A block is *excluded* when its drive did not keep what was written to it. What the drive holds there is neither read
+//!   nor computed with, until the drive has taken the block again, can read it, and was flushed.
 //!
-//! Blocks are named by the drive that held them and by ranges of that drive's part of the volume, in sectors.
+//! What redundancy counts a data block as:
+//!
+//! | punctured | excluded | its content in redundancy |
+//! | --- | --- | --- |
+//! | no | no | what the drive holds |
+//! | yes | no | what the drive holds (zeroes, as a rule); hosts do not get it |
+//! | no | yes | what a host wrote last: redundancy alone has it |
+//! | yes | yes | zeroes: the drive refused those |
+//!
+//! Blocks are named by the slot and by ranges of its drive's part of the volume, in sectors. A punctured block is named where
+//! its first copy belongs; an excluded one where the drive has it.
 
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The lost blocks of one drive's part of a volume: ascending ranges that do not touch.
+/// Blocks of one drive's part of a volume: ascending ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct PuncturedBlocks {
+pub struct BlockList {
     ranges: Vec<ByteRange>,
 }
 
-impl PuncturedBlocks {
+impl BlockList {
     /// No block.
-    pub const NONE: PuncturedBlocks = PuncturedBlocks { ranges: Vec::new() };
+    pub const NONE: BlockList = BlockList { ranges: Vec::new() };
 
     /// The table with these ranges, in any order.
-    pub fn from_ranges(ranges: impl IntoIterator<Item = ByteRange>) -> PuncturedBlocks {
-        let mut table = PuncturedBlocks::NONE;
+    pub fn from_ranges(ranges: impl IntoIterator<Item = ByteRange>) -> BlockList {
+        let mut table = BlockList::NONE;
         ranges.into_iter().for_each(|range| table.insert(range));
         table
     }
@@ -36,27 +48,27 @@ impl PuncturedBlocks {
         self.ranges.is_empty()
     }
 
-    /// How many bytes are lost.
+    /// How many bytes are listed.
     pub fn bytes(&self) -> ByteCount {
         ByteCount(self.ranges.iter().map(|range| range.len.0).sum())
     }
 
     /// The ranges that overlap `range`.
     fn overlapping(&self, range: ByteRange) -> &[ByteRange] {
-        let first = self.ranges.partition_point(|punctured| punctured.end() <= range.start);
-        let last = self.ranges.partition_point(|punctured| punctured.start < range.end());
+        let first = self.ranges.partition_point(|listed| listed.end() <= range.start);
+        let last = self.ranges.partition_point(|listed| listed.start < range.end());
         &self.ranges[first..last.max(first)]
     }
 
-    /// Whether any block of `range` is lost.
+    /// Whether any block of `range` is listed.
     pub fn overlaps(&self, range: ByteRange) -> bool {
         !range.is_empty() && !self.overlapping(range).is_empty()
     }
 
-    /// The lost parts of `range`, ascending.
+    /// The listed parts of `range`, ascending.
     pub fn within(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
         let found = if range.is_empty() { &[] } else { self.overlapping(range) };
-        found.iter().map(move |punctured| punctured.intersection(range))
+        found.iter().map(move |listed| listed.intersection(range))
     }
 
     /// Puts a range in.
@@ -65,19 +77,19 @@ impl PuncturedBlocks {
             return;
         }
         // Ranges that touch it become one with it.
-        let first = self.ranges.partition_point(|punctured| punctured.end() < range.start);
-        let last = self.ranges.partition_point(|punctured| punctured.start <= range.end());
+        let first = self.ranges.partition_point(|listed| listed.end() < range.start);
+        let last = self.ranges.partition_point(|listed| listed.start <= range.end());
         let touched = &self.ranges[first..last];
-        let start = touched.first().map_or(range.start, |punctured| punctured.start.min(range.start));
-        let end = touched.last().map_or(range.end(), |punctured| punctured.end().max(range.end()));
+        let start = touched.first().map_or(range.start, |listed| listed.start.min(range.start));
+        let end = touched.last().map_or(range.end(), |listed| listed.end().max(range.end()));
         self.ranges.splice(first..last, [ByteRange::from_to(start, end)]);
     }
 
-    /// Takes a range out: what was lost of it has been written.
+    /// Takes a range out.
     pub fn remove(&mut self, range: ByteRange) {
         let touched = if range.is_empty() { &[] } else { self.overlapping(range) };
         let (Some(low), Some(high)) = (touched.first().copied(), touched.last().copied()) else { return };
-        let first = self.ranges.partition_point(|punctured| punctured.end() <= range.start);
+        let first = self.ranges.partition_point(|listed| listed.end() <= range.start);
         let count = touched.len();
         let part = |start: ByteOffset, end: ByteOffset| (start < end).then(|| ByteRange::from_to(start, end));
         let kept = [part(low.start, range.start), part(range.end(), high.end())];
@@ -99,21 +111,21 @@ mod tests {
         fn a_table_of_ranges_is_a_set_of_bytes(
             steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..12), 0..60)
         ) {
-            let (mut table, mut model) = (PuncturedBlocks::NONE, [false; 80]);
-            for (punctured, start, len) in steps {
-                match punctured {
+            let (mut table, mut model) = (BlockList::NONE, [false; 80]);
+            for (listed, start, len) in steps {
+                match listed {
                     true => table.insert(range(start, len)),
                     false => table.remove(range(start, len)),
                 }
-                model[start as usize..(start + len) as usize].fill(punctured);
-                prop_assert_eq!(table.bytes().0, model.iter().filter(|punctured| **punctured).count() as u64);
+                model[start as usize..(start + len) as usize].fill(listed);
+                prop_assert_eq!(table.bytes().0, model.iter().filter(|listed| **listed).count() as u64);
                 prop_assert!(table.ranges().windows(2).all(|pair| pair[0].end() < pair[1].start));
                 for start in 0..70 {
                     let look = range(start, 5);
                     let part = &model[start as usize..start as usize + 5];
                     prop_assert_eq!(table.overlaps(look), part.contains(&true));
-                    let found: u64 = table.within(look).map(|punctured| punctured.len.0).sum();
-                    prop_assert_eq!(found, part.iter().filter(|punctured| **punctured).count() as u64);
+                    let found: u64 = table.within(look).map(|listed| listed.len.0).sum();
+                    prop_assert_eq!(found, part.iter().filter(|listed| **listed).count() as u64);
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! - The summaries agree with the slots.
 
 use crate::initialisation::{Initialisation, StripeSet};
-use crate::punctured::PuncturedBlocks;
+use crate::punctured::BlockList;
 use crate::region_set::{RegionIndex, RegionSet};
 use crate::regions::Regions;
 use units::{ByteRange, DriveCount, DriveIndex, DriveSet, StripeIndex};
@@ -32,7 +32,9 @@ pub struct SlotState {
     /// Regions that its replacement still has to be given, if one is being filled.
     pub(crate) replacement: Option<RegionSet>,
     /// Blocks whose content is lost. They stay so whoever has the slot: no drive brings back what was given up.
-    pub(crate) punctured: PuncturedBlocks,
+    pub(crate) punctured: BlockList,
+    /// Blocks that its drive did not keep: what it holds there is not read.
+    pub(crate) excluded: BlockList,
 }
 
 impl SlotState {
@@ -47,8 +49,13 @@ impl SlotState {
     }
 
     /// Blocks of it whose content is lost.
-    pub fn punctured(&self) -> &PuncturedBlocks {
+    pub fn punctured(&self) -> &BlockList {
         &self.punctured
+    }
+
+    /// Blocks that its drive did not keep.
+    pub fn excluded(&self) -> &BlockList {
+        &self.excluded
     }
 }
 
@@ -120,6 +127,7 @@ pub struct VolumeState {
 pub(crate) struct Summary {
     pub(crate) stale: DriveSet,
     pub(crate) punctured: DriveSet,
+    pub(crate) excluded: DriveSet,
     pub(crate) being_replaced: DriveSet,
 }
 
@@ -277,6 +285,26 @@ impl VolumeState {
         self.summary.punctured.contains(slot) && self.slots[slot.as_usize()].punctured.overlaps(range)
     }
 
+    /// Slots that have excluded blocks.
+    pub fn excluded_somewhere(&self) -> DriveSet {
+        self.summary.excluded
+    }
+
+    /// The excluded parts of a range of a slot's part of the volume.
+    pub fn excluded_within(
+        &self,
+        slot: DriveIndex,
+        range: ByteRange,
+    ) -> impl Iterator<Item = ByteRange> + '_ {
+        let table = self.summary.excluded.contains(slot).then(|| &self.slots[slot.as_usize()].excluded);
+        table.into_iter().flat_map(move |table| table.within(range))
+    }
+
+    /// Whether blocks of a range of a slot's part of the volume are excluded.
+    pub fn is_excluded(&self, slot: DriveIndex, range: ByteRange) -> bool {
+        self.summary.excluded.contains(slot) && self.slots[slot.as_usize()].excluded.overlaps(range)
+    }
+
     /// Slots for which a replacement is being filled.
     pub fn being_replaced(&self) -> DriveSet {
         self.summary.being_replaced
@@ -301,26 +329,28 @@ impl VolumeState {
     /// Whether nothing is wrong in a region, so that no request to an initialised stripe of it has to look further. `place`: what of a
     /// slot's part of the volume the region is.
     pub fn is_well_in(&self, region: RegionIndex, place: impl FnOnce() -> ByteRange) -> bool {
-        let Summary { punctured, being_replaced, .. } = self.summary;
+        let Summary { punctured, excluded, being_replaced, .. } = self.summary;
         self.in_service == DriveSet::first(self.drives())
             && self.is_synced(region)
             && self.stale_in(region).is_empty()
             && being_replaced.is_empty()
             && self.relocated_in(region).is_none()
-            && (punctured.is_empty() || {
+            && (punctured.is_empty() && excluded.is_empty() || {
                 let place = place();
-                !punctured.iter().any(|slot| self.is_punctured(slot, place))
+                let is_listed = |slot| self.is_punctured(slot, place) || self.is_excluded(slot, place);
+                !punctured.union(&excluded).iter().any(is_listed)
             })
     }
 
     /// Whether nothing at all is wrong, so that no request has to look further.
     pub fn is_optimal(&self) -> bool {
-        let Summary { stale, punctured, being_replaced } = self.summary;
+        let Summary { stale, punctured, excluded, being_replaced } = self.summary;
         self.in_service == DriveSet::first(self.drives())
             && self.is_initialised()
             && self.unsynced.is_empty()
             && stale.is_empty()
             && punctured.is_empty()
+            && excluded.is_empty()
             && being_replaced.is_empty()
             && self.relocated.is_none()
     }
@@ -375,6 +405,7 @@ impl VolumeState {
         Summary {
             stale: slots(&|slot| !slot.stale.is_empty()),
             punctured: slots(&|slot| !slot.punctured.is_empty()),
+            excluded: slots(&|slot| !slot.excluded.is_empty()),
             being_replaced: slots(&|slot| slot.replacement.is_some()),
         }
     }

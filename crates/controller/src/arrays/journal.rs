@@ -13,20 +13,26 @@
 //!   journal, until all regions agree.
 //! - Too few members: every record is on more drives of some span than the span may lose, so it is on one that is here as long
 //!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
+//! - What is carried out leaves the lists of blocks: a punctured block that it wrote holds data again, also where a drive did not keep
+//!   it, as the same record has its redundancy. An excluded block stays so unless its drive can read it. A block that a drive
+//!   refuses is excluded. These changes are recorded together with the next identity, before which the records count.
 //! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
 //!   cannot do without it keep their identity, and wait for it.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
+use crate::arrays::carrying_out::{Written, carry_out};
 use crate::arrays::extents;
+use crate::arrays::noting::note_change;
 use crate::arrays::on_log::LogPlaced;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use crate::inventory::access::join;
-use env::{IoError, IoErrorKind, Slice};
-use log::{Holders, LogId, Patch, Record, counting, patches, scan};
+use engine::RegionSet;
+use env::{IoError, IoErrorKind};
+use log::{Holders, LogId, Record, counting, patches, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -40,9 +46,6 @@ const SHORTEST: ByteCount = ByteCount(256 << 10);
 
 /// What a small volume's is at most: no more than this can be under way in it, and it is read as a whole after a crash.
 const OF_SMALL_VOLUMES: ByteCount = ByteCount(1 << 20);
-
-/// Writes of a replay that are under way on one drive.
-const AT_A_TIME: usize = 64;
 
 /// A place for the journal of another volume that has so much of a member: half of the longest room that is left, so that others
 /// find some too.
@@ -205,11 +208,17 @@ impl Arrays {
         };
         let patches = patches(&records);
         let runs = patches.len();
+        let mut written = Written::default();
         // What has too few copies yet is not begun.
         let may_begin =
             !errors.values().any(is_full) && array.can_spare(volume, &without(&mut members.keys().copied()));
         if may_begin {
-            errors.extend(carry_out(&members, ByteOffset(volume.label().data_start_bytes), patches).await);
+            written = Written::of(array, volume, &patches);
+            let start = ByteOffset(volume.label().data_start_bytes);
+            let (failed, refused) = carry_out(&members, start, patches).await;
+            errors.extend(failed);
+            written.look_at_excluded(&members, start, refused).await;
+            errors.extend(written.unlisted(volume, &array.label()));
         }
         if let Some(full) = errors.values().find(|error| is_full(error)) {
             return Replayed::Full(*full);
@@ -217,6 +226,7 @@ impl Arrays {
         let mut left = members.keys().copied().filter(|slot| !errors.contains_key(slot));
         let can_go_on = array.can_spare(volume, &without(&mut left));
         failed.extend(errors);
+        *volume.replayed.borrow_mut() = written.changes;
         if can_go_on { Replayed::Done(runs) } else { Replayed::Waits }
     }
 
@@ -241,6 +251,10 @@ impl Arrays {
         unsynced: impl Fn(&Volume) -> bool,
     ) {
         for volume in volumes {
+            for change in volume.replayed.borrow().iter() {
+                let is_noted = note_change(next, volume.uuid(), RegionSet::clone, change);
+                assert!(is_noted, "what a replay changed was looked at: {change:?}");
+            }
             let was_covered = volume.is_covered();
             let Some(journal) = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut())
             else {
@@ -475,37 +489,4 @@ pub(super) async fn spread(
         drives.retain(|slot, _| !failed.contains_key(slot));
         errors.extend(failed);
     }
-}
-
-/// Writes patches to members, and flushes these. Those that failed at it, by slot.
-async fn carry_out(
-    members: &BTreeMap<usize, Access>,
-    data_start: ByteOffset,
-    patches: Vec<Patch>,
-) -> BTreeMap<usize, IoError> {
-    let mut errors: BTreeMap<usize, IoError> = BTreeMap::new();
-    let mut written: BTreeMap<usize, &Access> = BTreeMap::new();
-    let mut patches = patches.into_iter();
-    loop {
-        let some: Vec<Patch> = patches.by_ref().take(AT_A_TIME).collect();
-        if some.is_empty() {
-            break;
-        }
-        let mut started = Vec::new();
-        for Patch { slot, range, bytes } in some {
-            let slot = usize::from(slot);
-            let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
-            let slice = bytes.map_or(Slice::zero(range.len), |bytes| env::Buf::copy_of(&bytes).freeze());
-            let at = data_start + ByteCount(range.start.0);
-            started.push((slot, Some(access.write_data(at, slice))));
-            written.insert(slot, access);
-        }
-        errors.extend(join(started).await);
-    }
-    let flush = |(slot, access): (usize, &Access)| (slot, Some(access.member.flush()));
-    let mut unflushed = join(written.into_iter().map(flush).collect()).await;
-    // Without a volatile cache there is nothing to flush.
-    unflushed.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-    errors.extend(unflushed);
-    errors
 }

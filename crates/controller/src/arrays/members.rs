@@ -430,6 +430,10 @@ impl Arrays {
             stands_in: replacement.stands_in.clone(),
             ..Member::online(replacement.uuid, replacement.name.clone(), drive.extent(), 0)
         };
+        // What the drive before did not keep was given to this one.
+        for volume in &mut next.volume {
+            volume.excluded.retain(|listed| usize::from(listed.slot) != slot);
+        }
         let mut promoted = places.clone();
         promoted[slot] = crate::arrays::array::SlotContent {
             drive: Some(drive.clone()),

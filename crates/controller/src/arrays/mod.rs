@@ -17,6 +17,7 @@ pub(crate) mod array;
 pub(crate) mod arriving;
 pub(crate) mod bitmap_clearer;
 pub(crate) mod cache;
+mod carrying_out;
 mod data_log;
 mod discarding;
 pub(crate) mod draining;

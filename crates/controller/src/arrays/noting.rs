@@ -5,8 +5,8 @@
 //! property below holds that, change by change.
 
 use crate::arrays::array::{runs, set_of};
-use crate::arrays::serve::punctured_blocks;
-use engine::{Change, PuncturedBlocks, RegionSet};
+use crate::arrays::serve::listed_blocks;
+use engine::{BlockList, Change, RegionSet};
 use ondisk::{Label, Punctured, Runs, Uuid, VolumeLabel};
 use units::DriveIndex;
 
@@ -36,10 +36,20 @@ pub(super) fn note_change(
             label.is_some_and(|label| note_moved(label, *slot, &to_array(regions), *to_spare))
         }
         Change::Punctured { slot, ranges } => {
-            note_punctured(next, volume, *slot, |table| ranges.iter().for_each(|range| table.insert(*range)))
+            let list = next.volume_mut(volume).map(|label| &mut label.punctured);
+            note_blocks(list, *slot, |table| ranges.iter().for_each(|range| table.insert(*range)))
         }
         Change::Rewritten { slot, ranges } => {
-            note_punctured(next, volume, *slot, |table| ranges.iter().for_each(|range| table.remove(*range)))
+            let list = next.volume_mut(volume).map(|label| &mut label.punctured);
+            note_blocks(list, *slot, |table| ranges.iter().for_each(|range| table.remove(*range)))
+        }
+        Change::Excluded { slot, ranges } => {
+            let list = next.volume_mut(volume).map(|label| &mut label.excluded);
+            note_blocks(list, *slot, |table| ranges.iter().for_each(|range| table.insert(*range)))
+        }
+        Change::Included { slot, ranges } => {
+            let list = next.volume_mut(volume).map(|label| &mut label.excluded);
+            note_blocks(list, *slot, |table| ranges.iter().for_each(|range| table.remove(*range)))
         }
         other => panic!("labels do not tell of {other:?}"),
     }
@@ -61,23 +71,19 @@ fn note_moved(label: &mut VolumeLabel, slot: DriveIndex, regions: &RegionSet, to
     true
 }
 
-fn note_punctured(
-    next: &mut Label,
-    volume: Uuid,
-    slot: DriveIndex,
-    change: impl Fn(&mut PuncturedBlocks),
-) -> bool {
-    let Some(label) = next.volume_mut(volume) else { return false };
-    let mut table = punctured_blocks(label, slot.as_usize());
+/// Notes a change of the blocks that a list of a label names of one slot. False: there is no such list, or no room in it.
+fn note_blocks(list: Option<&mut Vec<Punctured>>, slot: DriveIndex, change: impl Fn(&mut BlockList)) -> bool {
+    let Some(list) = list else { return false };
+    let mut table = listed_blocks(list, slot.as_usize());
     change(&mut table);
     let bytes: Vec<[u64; 2]> = table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
     if bytes.len() > ondisk::MAX_PUNCTURED_RUNS {
         return false;
     }
-    label.punctured.retain(|punctured| punctured.slot != slot.0);
+    list.retain(|listed| listed.slot != slot.0);
     if !bytes.is_empty() {
-        label.punctured.push(Punctured { slot: slot.0, bytes });
-        label.punctured.sort_by_key(|punctured| punctured.slot);
+        list.push(Punctured { slot: slot.0, bytes });
+        list.sort_by_key(|listed| listed.slot);
     }
     true
 }
@@ -85,7 +91,6 @@ fn note_punctured(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrays::serve::punctured_blocks;
     use engine::{Regions, VolumeState};
     use layout::{Geometry, Level};
     use ondisk::{Init, Member, Phase, Policy, Replacement, TailPlace, WriteHole};
@@ -132,6 +137,8 @@ mod tests {
             }),
             (slot(), ranges()).prop_map(|(slot, ranges)| Change::Punctured { slot, ranges }),
             (slot(), ranges()).prop_map(|(slot, ranges)| Change::Rewritten { slot, ranges }),
+            (slot(), ranges()).prop_map(|(slot, ranges)| Change::Excluded { slot, ranges }),
+            (slot(), ranges()).prop_map(|(slot, ranges)| Change::Included { slot, ranges }),
         ]
     }
 
@@ -206,6 +213,7 @@ mod tests {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            excluded: Vec::new(),
             members: None,
             reshape: None,
             follows: None,
@@ -214,25 +222,52 @@ mod tests {
     }
 
     /// What the label says of the volume's drives, as the state would say it.
-    fn told(label: &Label) -> Vec<(RegionSet, RegionSet, Vec<ByteRange>)> {
+    fn told(label: &Label) -> Vec<(RegionSet, RegionSet, [Vec<ByteRange>; 2])> {
         let own = |of: &Runs| {
             RegionSet::from_runs(set_of(of).runs().iter().map(|[from, to]| [from - FIRST, to - FIRST]))
         };
         let of_slot = |(slot, member): (usize, &Member)| {
             let left = member.replacement.as_ref().map(|replacement| own(&replacement.stale));
-            let punctured = punctured_blocks(&label.volume[0], slot).ranges().to_vec();
-            (own(&member.stale), left.unwrap_or(RegionSet::EMPTY), punctured)
+            let VolumeLabel { punctured, excluded, .. } = &label.volume[0];
+            let listed = [punctured, excluded].map(|list| listed_blocks(list, slot).ranges().to_vec());
+            (own(&member.stale), left.unwrap_or(RegionSet::EMPTY), listed)
         };
         label.member.iter().enumerate().map(of_slot).collect()
     }
 
-    fn known(state: &VolumeState) -> Vec<(RegionSet, RegionSet, Vec<ByteRange>)> {
+    fn known(state: &VolumeState) -> Vec<(RegionSet, RegionSet, [Vec<ByteRange>; 2])> {
         let of_slot = |slot: u16| {
             let slot = state.slot(DriveIndex(slot)).expect("a slot");
             let left = slot.replacement().cloned().unwrap_or(RegionSet::EMPTY);
-            (slot.stale().clone(), left, slot.punctured().ranges().to_vec())
+            let listed = [slot.punctured(), slot.excluded()].map(|list| list.ranges().to_vec());
+            (slot.stale().clone(), left, listed)
         };
         (0..SLOTS).map(of_slot).collect()
+    }
+
+    /// A list that is full was made shorter by joining runs over blocks between them: good blocks became errors.
+    #[test]
+    fn a_block_for_which_a_list_has_no_room_is_not_noted_and_no_other_is_instead() {
+        let mut label = label(&RegionSet::EMPTY);
+        let slot = DriveIndex(1);
+        let block = |nth: u64| ByteRange::new(ByteOffset(nth * 1024), ByteCount(512));
+        let all: Vec<ByteRange> = (0..ondisk::MAX_PUNCTURED_RUNS as u64).map(block).collect();
+        let full = all.len() as u64;
+        type List = fn(Vec<ByteRange>) -> Change;
+        let lists: [List; 2] = [
+            |ranges| Change::Punctured { slot: DriveIndex(1), ranges },
+            |ranges| Change::Excluded { slot: DriveIndex(1), ranges },
+        ];
+        for (nth, list) in lists.into_iter().enumerate() {
+            assert!(note_change(&mut label, VOLUME, to_array, &list(all.clone())));
+            let before = label.clone();
+            assert!(!note_change(&mut label, VOLUME, to_array, &list(vec![block(full)])), "there is no room");
+            assert_eq!(label, before);
+            // What touches a run needs no room.
+            let beside = ByteRange::new(ByteOffset(512), ByteCount(512));
+            assert!(note_change(&mut label, VOLUME, to_array, &list(vec![beside])));
+            assert_eq!(told(&label)[slot.as_usize()].2[nth].len(), all.len() - 1);
+        }
     }
 
     proptest! {

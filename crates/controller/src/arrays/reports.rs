@@ -50,6 +50,8 @@ enum What {
     Moved(RegionSet, bool),
     /// Lost, or written again.
     Punctured(Vec<ByteRange>, bool),
+    /// Not kept by the slot's drive, or there again.
+    Excluded(Vec<ByteRange>, bool),
     /// The drive of that UUID, which was being filled, lacks a write. `None`: nobody knows of it.
     ReplacementFailed(Option<Uuid>, IoError),
     /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
@@ -68,6 +70,8 @@ impl ToRecord {
             }
             What::Punctured(ranges, true) => Change::Punctured { slot, ranges: ranges.clone() },
             What::Punctured(ranges, false) => Change::Rewritten { slot, ranges: ranges.clone() },
+            What::Excluded(ranges, true) => Change::Excluded { slot, ranges: ranges.clone() },
+            What::Excluded(ranges, false) => Change::Included { slot, ranges: ranges.clone() },
             What::ReplacementFailed(..) | What::Uncovered => return None,
         })
     }
@@ -147,6 +151,9 @@ impl Arrays {
                 }
                 record(drive, What::Punctured(ranges, punctured));
             }
+            ReportKind::ExcludedBlocks { drive, ranges, excluded } => {
+                record(drive, What::Excluded(ranges, excluded));
+            }
             ReportKind::Unsynced(regions) => {
                 self.regions_unsynced(array, volume, from, &regions);
                 record(DriveIndex(0), What::Uncovered);
@@ -209,6 +216,7 @@ impl Arrays {
             | ReportKind::StripesInitialised { .. }
             | ReportKind::Current { .. }
             | ReportKind::PuncturedBlocks { .. }
+            | ReportKind::ExcludedBlocks { .. }
             | ReportKind::Moved { .. }
             | ReportKind::ReplacementFailed { .. } => {}
         }
@@ -263,7 +271,7 @@ impl Arrays {
                     slots.extend(array.in_use());
                     replacements.extend(0..array.places().len());
                 }
-                What::Punctured(..) | What::ReplacementFailed(..) | What::Uncovered => {}
+                What::Punctured(..) | What::Excluded(..) | What::ReplacementFailed(..) | What::Uncovered => {}
             }
         }
         let members = slots.into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
@@ -305,7 +313,9 @@ impl Arrays {
                 }
                 // Another drive may be filled by now: what was copied to the one before is of no use.
                 What::Copied(drive, _) => !is_filled(member, *drive) || report.change().is_some_and(note),
-                What::Moved(..) | What::Punctured(..) => report.change().is_some_and(note),
+                What::Moved(..) | What::Punctured(..) | What::Excluded(..) => {
+                    report.change().is_some_and(note)
+                }
                 What::ReplacementFailed(drive, _) => drive.is_some_and(|drive| {
                     !(is_filled(member, drive) || member.is_online() && member.uuid == drive)
                 }),
@@ -317,6 +327,9 @@ impl Arrays {
             };
             if !fits {
                 refused.push(number);
+                if matches!(what, What::Punctured(_, true) | What::Excluded(_, true)) {
+                    self.report_list_full(array, volume, *slot);
+                }
             }
         }
         let recorded =
@@ -334,12 +347,22 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
+    /// There is no room in a label for blocks of a drive.
+    fn report_list_full(&self, array: &Array, volume: &Volume, slot: usize) {
+        let (drive, name) = (self.member_name(array, slot), volume.name());
+        let text = format!(
+            "blocks of drive {drive} that cannot be read or written in '{name}' are too many to be listed: writes of them fail, and regions with them are not rebuilt; replace the drive"
+        );
+        let effect = "what needs these blocks fails";
+        self.events.report(EventCode::ArrayNotRecorded, &name, "a list of blocks is full", effect, text);
+    }
+
     /// Sends the shards the change that was recorded.
     async fn report_recorded(&self, volume: &Volume, report: &ToRecord) {
         let (Some(id), Some(change)) = (volume.id(), report.change()) else { return };
         match &report.what {
             What::Current { .. } => self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None)),
-            What::Moved(..) | What::Punctured(..) => {
+            What::Moved(..) | What::Punctured(..) | What::Excluded(..) => {
                 if let Err(why) = self.apply(id, &change).await {
                     tracing::error!("not every shard knows of '{}' that {change:?}: {why}", volume.name());
                 }
@@ -398,7 +421,11 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
         let (drive, regions) = match what {
             What::Current { regions, .. } => (None, regions),
             What::Copied(drive, regions) => (Some(*drive), regions),
-            What::Moved(..) | What::Punctured(..) | What::ReplacementFailed(..) | What::Uncovered => continue,
+            What::Moved(..)
+            | What::Punctured(..)
+            | What::Excluded(..)
+            | What::ReplacementFailed(..)
+            | What::Uncovered => continue,
         };
         let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {

@@ -159,12 +159,12 @@ impl Array {
     }
 
     /// Regions of a volume that are not known to be whole: redundancy is in doubt, not all of it is initialised, or a drive lacks what it
-    /// should have. All of them while a drive is
-    /// missing, or blocks are lost.
+    /// should have. All of them while a drive is missing, or blocks are punctured or excluded.
     fn doubtful(&self, volume: &Volume) -> RegionSet {
         let (label, members) = (volume.label(), self.label().member);
         let is_missing = !self.out().is_empty() || members.iter().any(|member| member.replacement.is_some());
-        if is_missing || label.relocated.is_some() || !label.punctured.is_empty() {
+        let are_listed = !(label.punctured.is_empty() && label.excluded.is_empty());
+        if is_missing || label.relocated.is_some() || are_listed {
             return RegionSet::first(engine::Regions::of(&volume.geometry).count);
         }
         let mut doubtful = volume.own_regions(&self.unsynced_regions());

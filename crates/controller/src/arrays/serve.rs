@@ -10,20 +10,20 @@ use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use engine::{
-    Attachment, CacheTerms, Change, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Regions,
-    ShardMessage, VolumeId, VolumeSpec, VolumeState,
+    Attachment, BlockList, CacheTerms, Change, FaultPolicy, RegionIndex, RegionSet, Regions, ShardMessage,
+    VolumeId, VolumeSpec, VolumeState,
 };
 use env::DriveSource;
-use ondisk::{Init, VolumeLabel};
+use ondisk::{Init, Punctured, VolumeLabel};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
-/// The lost blocks of a slot that a label names.
-pub(super) fn punctured_blocks(label: &VolumeLabel, slot: usize) -> PuncturedBlocks {
-    let of_slot = label.punctured.iter().filter(|punctured| usize::from(punctured.slot) == slot);
-    let runs = of_slot.flat_map(|punctured| &punctured.bytes);
-    PuncturedBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
+/// The blocks of a slot in one of the lists of a label.
+pub(super) fn listed_blocks(list: &[Punctured], slot: usize) -> BlockList {
+    let of_slot = list.iter().filter(|listed| usize::from(listed.slot) == slot);
+    let runs = of_slot.flat_map(|listed| &listed.bytes);
+    BlockList::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
 }
 
 /// What is known of a volume, as the label, the map and the array tell it. Shards are attached with this value, and
@@ -50,8 +50,10 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
             let left = volume.own_regions(&array.left_on_replacement(index));
             state.apply(&Change::ReplacementBegan { slot, left });
         }
-        let ranges = punctured_blocks(&label, index).ranges().to_vec();
+        let ranges = listed_blocks(&label.punctured, index).ranges().to_vec();
         state.apply(&Change::Punctured { slot, ranges });
+        let ranges = listed_blocks(&label.excluded, index).ranges().to_vec();
+        state.apply(&Change::Excluded { slot, ranges });
     }
     if let Some(ondisk::Relocated { slot, regions }) = &label.relocated {
         let (slot, regions) = (DriveIndex(*slot), volume.own_regions(&crate::arrays::array::set_of(regions)));
@@ -155,6 +157,8 @@ impl Arrays {
             let sentence = format!("'{}' cannot be served: its journal cannot be created", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
+        // It is in the label by now.
+        volume.replayed.take();
         self.set_drive_caches(array).await;
         let cache = self.cache_terms(array, volume).await?;
         let id = self.new_volume_id();

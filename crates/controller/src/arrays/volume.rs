@@ -8,7 +8,7 @@ use crate::interface::{CacheInfo, VolumeState};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
 use engine::{
-    CacheCounters, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, VolumeMeter,
+    CacheCounters, Change, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, VolumeMeter,
     ring_len,
 };
 use env::Words;
@@ -50,6 +50,9 @@ pub(crate) struct Volume {
     pub(super) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
     pub(super) journal_is_fresh: Cell<bool>,
+    /// What the last replay of its journal changed in its lists of blocks. That is recorded with the journal's next identity: before
+    /// that the records count.
+    pub(super) replayed: RefCell<Vec<Change>>,
     /// The identity of a journal on a log that an operator has given up, which its next start records.
     pub(super) given_up_log: Cell<Option<Uuid>>,
     /// The same of its data log.
@@ -95,6 +98,7 @@ impl Volume {
             draining: RefCell::default(),
             journal_id: Cell::default(),
             journal_is_fresh: Cell::default(),
+            replayed: RefCell::default(),
             given_up_log: Cell::default(),
             given_up_data_log: Cell::default(),
             log_place: RefCell::default(),
@@ -524,6 +528,7 @@ mod tests {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            excluded: Vec::new(),
             members: None,
             reshape: None,
             follows: None,

@@ -262,6 +262,7 @@ impl Arrays {
             kept: None,
             data_log: None,
             punctured: Vec::new(),
+            excluded: Vec::new(),
             members: None,
             reshape: None,
             follows: None,

@@ -231,7 +231,9 @@ impl Commands {
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
         let mut drives = self.member_infos(array);
         drives.truncate(own_members(&of_array).min(array.wanted_members()));
-        let out = array.out().union(&array.behind(volume));
+        // Of what a drive did not keep redundancy alone has the content.
+        let excluded = ondisk::slots(label.excluded.iter().map(|listed| usize::from(listed.slot)));
+        let out = array.out().union(&array.behind(volume)).union(&excluded);
         let left = volume.survives_more(&out).filter(|_| state.serves());
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
         let arrangement =
@@ -332,6 +334,15 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
             "'{name}' needs drive {}; when the drive works again, run 'softroc drive online {}'",
             drive.name, drive.name
         ));
+    }
+    for listed in volume.label().excluded {
+        if let Some(drive) = drives.get(usize::from(listed.slot)) {
+            let bytes = listed.bytes.iter().map(|run| run[1] - run[0]).sum();
+            reasons.push(format!(
+                "drive {} did not keep {} of '{name}' that was written to it; replace it: 'softroc drive replace {} --with DRIVE'",
+                drive.name, ByteCount(bytes), drive.name
+            ));
+        }
     }
     if volume.is_hidden() {
         reasons.push(format!(

@@ -58,6 +58,10 @@ impl TaskState {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// What a task has found.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -70,6 +74,9 @@ pub struct Found {
     pub unreadable: u64,
     /// Bytes of them that redundancy could not give back either.
     pub unrecoverable_bytes: u64,
+    /// Stripes that a check could not compare, or not as a whole.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub uncompared: u64,
 }
 
 /// A drive that was found to be wrong.

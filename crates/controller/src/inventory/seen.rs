@@ -49,6 +49,7 @@ fn what_it_is(mut label: Label) -> Label {
         (volume.unwritten, volume.relocated, volume.journal) = (Runs::default(), None, None);
         volume.lost.clear();
         volume.punctured.clear();
+        volume.excluded.clear();
     }
     label
 }

@@ -6,7 +6,7 @@ use super::task::{Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
-use crate::interface::{TaskKind, TaskState};
+use crate::interface::{Found, TaskKind, TaskState};
 use crate::tasks::Tasks;
 use std::rc::Rc;
 use std::time::Duration;
@@ -223,13 +223,17 @@ impl Tasks {
         let found = record.progress.found;
         let mut told = Vec::new();
         let is_check = matches!(record.kind, TaskKind::Check | TaskKind::Repair);
+        let is_whole = record.state == TaskState::Done && found.uncompared == 0;
         match found.mismatches {
-            0 if is_check => told.push("all redundancy agrees with its data".to_owned()),
+            0 if is_check && is_whole => told.push("all redundancy agrees with its data".to_owned()),
             0 => {}
             count => told.push(format!("{} did not agree", counted(count, "stripe"))),
         }
         for (slot, stripes) in &record.blamed {
             told.push(format!("drive {slot} was wrong in {stripes} of them"));
+        }
+        if found.uncompared > 0 {
+            told.push(format!("{} could not be compared", counted(found.uncompared, "stripe")));
         }
         if record.kind == TaskKind::Patrol && found.unreadable == 0 {
             told.push("everything could be read".to_owned());
@@ -248,6 +252,6 @@ impl Tasks {
 }
 
 fn found_nothing(task: &Task) -> bool {
-    let found = task.progress().found;
-    found.mismatches == 0 && found.unreadable == 0 && found.unrecoverable_bytes == 0
+    let Found { mismatches, unreadable, unrecoverable_bytes, uncompared, .. } = task.progress().found;
+    [mismatches, unreadable, unrecoverable_bytes, uncompared] == [0; 4]
 }

@@ -134,6 +134,7 @@ impl Step {
         for Part { progress, .. } in parts.iter() {
             found.mismatches += progress.mismatches;
             found.repaired += progress.repaired;
+            found.uncompared += progress.uncompared;
         }
         let sum = |count: fn(&TaskProgress) -> u64| {
             parts.iter().map(|part| u128::from(count(&part.progress))).sum::<u128>()

@@ -2,8 +2,8 @@
 //!
 //! A stripe is held against writes while it is read. Where it does not agree the controller is told, with the drive
 //! that is wrong where the level can tell (RAID 6, three copies); where repairs were asked for, that drive's strip is
-//! computed from the others, or, where nothing tells, redundancy is made to follow the data. What is
-//! unsynced, stale or was never written has nothing to compare, and is passed over. Reading everything also
+//! computed from the others, or, where nothing tells, redundancy is made to follow the data. What was never written has
+//! nothing to compare, and is passed over; what is unsynced or stale, or cannot be read, is counted as not compared. Reading everything also
 //! finds what drives cannot read any more, while redundancy can still give it back.
 
 use crate::background::Running;
@@ -55,6 +55,7 @@ async fn check_stripes(
     let mut checked = 0;
     while !left.is_empty() {
         if !volume.state().is_synced(region) {
+            task.count(|progress| progress.uncompared += left.end - left.start);
             break;
         }
         let held = walk::hold_next(volume, &mut left, mode).await;
@@ -84,14 +85,20 @@ async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Re
     let repair = mode == Mode::Exclusive;
     let mut trouble = Trouble::default();
     let request = Request::Verify { columns: WHOLE_STRIP };
-    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
+    let (mut ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
     if !trouble.is_empty() {
         task.count(|progress| progress.repaired += 1);
         match mode {
-            Mode::Exclusive => volume.mend(stripe, &trouble.places, Mend::Look).await?,
+            Mode::Exclusive => {
+                volume.mend(stripe, &trouble.places, Mend::Look).await?;
+                trouble = Trouble::default();
+                (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
+            }
             Mode::Shared => volume.repair_later(stripe, trouble.places.clone()),
         }
     }
+    let is_whole = matches!(ended, Ended::Done { .. }) && trouble.is_empty() && !volume.lacks_blocks(stripe);
+    task.count(|progress| progress.uncompared += u64::from(!is_whole));
     let mismatch = match ended {
         Ended::Done { mismatch, .. } => mismatch,
         Ended::Lost | Ended::NeedsLock => return Ok(false),

@@ -11,7 +11,7 @@
 use crate::background::Running;
 use crate::background::walk::{self, Held, Step, Walked};
 use crate::recovery::{MOVE, Recovery};
-use crate::stripe::{Attempt, Host};
+use crate::stripe::Attempt;
 use crate::task::TaskOutcome;
 use env::locks::Mode;
 use env::{IoError, IoErrorKind};
@@ -114,8 +114,8 @@ pub(crate) async fn copy_stripe(
     // Otherwise its parity might be copied as it was before redundancy is computed anew.
     let settled = volume.settle_by_word(stripe).await?;
     volume.recorded(&settled).await?;
-    let request = Request::Copy { drive: slot, columns: WHOLE_STRIP };
-    let copied = volume.recover(stripe, request, Host::None, &Attempt::HELD, &MOVE).await?;
+    let request = |columns| Request::Copy { drive: slot, columns };
+    let copied = volume.recover_by_columns(stripe, request, &Attempt::HELD, &MOVE).await?;
     if copied.skipped.contains(slot) {
         return Err(IoError::new(IoErrorKind::Gone));
     }

@@ -15,11 +15,11 @@ use crate::background::copy::copy_stripe;
 use crate::background::walk::{self, Step, Walked};
 use crate::messages::ReportKind;
 use crate::recovery::MOVE;
-use crate::stripe::{Attempt, Host};
+use crate::stripe::Attempt;
 use crate::task::TaskOutcome;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
-use plan::{Request, WHOLE_STRIP};
+use plan::Request;
 use state::{RegionIndex, RegionSet};
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
@@ -97,8 +97,8 @@ async fn move_stripe(
     let settled = volume.settle_by_word(stripe).await?;
     volume.recorded(&settled).await?;
     let how = Attempt { moving: Some((slot, spare.drive)), ..Attempt::HELD };
-    let request = Request::Resync { columns: WHOLE_STRIP };
-    let moved = volume.recover(stripe, request, Host::None, &how, &MOVE).await?;
+    let request = |columns| Request::Resync { columns };
+    let moved = volume.recover_by_columns(stripe, request, &how, &MOVE).await?;
     match moved.skipped.contains(spare.drive) {
         true => Err(IoError::new(IoErrorKind::Gone)),
         false => Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) }),

@@ -4,7 +4,8 @@
 //! | the drive | then |
 //! | --- | --- |
 //! | is gone, is not what it was, or does not answer within `FaultPolicy::time_limit` | it is out at once |
-//! | cannot write | it is out at once, if the level can spare it; otherwise the write fails and its region is distrusted |
+//! | cannot write | it is out at once, if the level can spare it; otherwise the blocks that it refuses are excluded, or the write fails |
+//! | ... some blocks of which that is known | it stays; they stay [excluded](crate::stripe) |
 //! | cannot read some blocks | it stays; redundancy serves, and the blocks are written anew (`repair`) |
 //! | ... and writing anew did not help | counted; at `FaultPolicy::unrepaired_limit` it is out, if the level can spare it |
 //! | has no space below it | it stays: rule (i) of the promises |
@@ -14,7 +15,7 @@
 use crate::members::Drives;
 use crate::members::slots::Replacement;
 use crate::messages::ReportKind;
-use env::{IoError, IoErrorKind, Member};
+use env::{IoError, IoErrorKind, Member, Slice};
 use layout::{DataIndex, Role};
 use plan::Plan;
 use smallvec::SmallVec;
@@ -41,6 +42,18 @@ pub(crate) struct Trouble {
     pub(crate) drives: DriveSet,
     /// What they could not read, in their part of the volume.
     pub(crate) places: Places,
+    /// What drives refused of a write that is nowhere else: it is excluded, and the write has failed.
+    pub(crate) unkept: Vec<Told>,
+    /// What a block counts as in redundancy, whatever its drive holds: it is read as that, and not written.
+    pub(crate) told: Option<Told>,
+}
+
+/// A block of a drive, and what redundancy counts it as.
+pub(crate) struct Told {
+    pub(crate) drive: DriveIndex,
+    /// In the drive's part of the volume.
+    pub(crate) range: ByteRange,
+    pub(crate) bytes: Slice,
 }
 
 /// Places that could not be read: the drive, and bytes of its part of the volume within one cell.
@@ -121,9 +134,11 @@ impl Drives {
         self.state().missed(&self.health.failing())
     }
 
-    /// Whether the volume still has all its data without `drive` and those that are behind already.
+    /// Whether the volume still has all its data without `drive`, those that are behind already, and those that did not keep some
+    /// blocks.
     pub(crate) fn may_lose(&self, drive: DriveIndex) -> bool {
-        self.geometry().survives_set(&self.behind().with(drive))
+        let lacking = self.behind().union(&self.state().excluded_somewhere());
+        self.geometry().survives_set(&lacking.with(drive))
     }
 
     /// Takes a drive out of use here and tells the controller, once.

@@ -17,6 +17,9 @@
 //! | [`RESTORE_DOUBTFUL`]: the same of a stripe that is not settled | 1 to 4 | not planned around: redundancy that does not agree yet tells it, and is computed anew from that | given up |
 //! | | 5 | the same | lost |
 //!
+//! What still cannot be had of a whole strip may be had column by column: what no host writes is tried in halves then, down to
+//! single sectors ([`Recovery::recover_by_columns`]).
+//!
 //! A *read* climbs no ladder: it changes nothing, and where the whole of it cannot be had, less of it may
 //! ([`reading`](crate::recovery::reading)). Checks, repairs of places and the redundancy over what was given up are attempted once.
 
@@ -26,7 +29,7 @@ use crate::stripe::{Attempt, Ended, Host, Patience};
 use env::{Durability, IoError, IoErrorKind, Slice};
 use plan::Request;
 use std::rc::Rc;
-use units::{ByteRange, DriveIndex, DriveSet, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
 /// One attempt, and what is done about what could not be read, before the next.
 struct Rung {
@@ -115,6 +118,7 @@ impl Recovery {
         ladder: &'static Ladder,
     ) -> Result<Recovered, IoError> {
         let mut given_up = Vec::new();
+        let mut unreadable = Places::new();
         for rung in ladder.rungs {
             let rewritten = match ladder.is_of_host {
                 true => self.rewritten_by(stripe, request, &mut host),
@@ -126,13 +130,22 @@ impl Recovery {
             host = back;
             match (ended, rung.then) {
                 (Ended::Done { skipped, .. }, _) => {
+                    if ladder.is_of_host && !(rewritten.is_empty() && unreadable.is_empty()) {
+                        Box::pin(self.confirm(stripe, &rewritten, &unreadable)).await?;
+                    }
                     if ladder.is_of_host && !(rewritten.is_empty() && skipped.is_empty()) {
                         Box::pin(self.record_write(&rewritten, &skipped)).await?;
                     }
                     return Ok(Recovered { skipped, around: trouble.places, given_up });
                 }
-                (Ended::Failed(error), _) => return Err(error),
+                (Ended::Failed(error), _) => {
+                    if !trouble.unkept.is_empty() {
+                        Box::pin(self.put_back(stripe, trouble.unkept)).await?;
+                    }
+                    return Err(error);
+                }
                 (Ended::Lost | Ended::NeedsLock, Some(mend)) if !trouble.is_empty() => {
+                    unreadable.extend(trouble.places.iter().copied());
                     Box::pin(self.mend(stripe, &trouble.places, mend)).await?;
                     given_up.extend(trouble.places.into_iter().filter(|_| mend == Mend::GiveUp));
                 }
@@ -140,6 +153,41 @@ impl Recovery {
             }
         }
         Err(IoError::new(IoErrorKind::Medium))
+    }
+
+    /// The same of what concerns columns of a stripe, and that no host writes: of all of them at once, and where that cannot be done, of
+    /// as many as it takes.
+    ///
+    /// # Errors
+    /// Those of [`Recovery::recover`].
+    pub(crate) async fn recover_by_columns(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        request: impl Fn(ByteRange) -> Request<'static>,
+        how: &Attempt,
+        ladder: &'static Ladder,
+    ) -> Result<Recovered, IoError> {
+        let sector = self.spec.sector.bytes();
+        let strip = ByteRange::new(ByteOffset::ZERO, self.geometry().strip().bytes());
+        let mut all = Recovered { skipped: DriveSet::EMPTY, around: Places::new(), given_up: Vec::new() };
+        let mut rest = vec![strip];
+        while let Some(columns) = rest.pop() {
+            let asked = if columns == strip { plan::WHOLE_STRIP } else { columns };
+            match self.recover(stripe, request(asked), Host::None, how, ladder).await {
+                Ok(part) => {
+                    all.skipped = all.skipped.union(&part.skipped);
+                    all.around.extend(part.around);
+                    all.given_up.extend(part.given_up);
+                }
+                Err(error) if error.kind == IoErrorKind::Medium && columns.len > sector => {
+                    let middle = (columns.start + ByteCount(columns.len.0 / 2)).align_up(sector);
+                    rest.push(ByteRange::from_to(middle, columns.end()));
+                    rest.push(ByteRange::from_to(columns.start, middle));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
     }
 
     /// Writes zeroes to bytes of a stripe that the caller holds exclusively.

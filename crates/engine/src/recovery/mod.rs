@@ -3,6 +3,7 @@
 //!
 //! [`Recovery`] stands on [`Stripes`].
 
+mod confirm;
 mod forced;
 mod ladder;
 mod reading;

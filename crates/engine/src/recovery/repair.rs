@@ -2,11 +2,13 @@
 //!
 //! They are looked for (the drive may not say which of a strip's blocks it was), computed from redundancy, written
 //! anew in place (a drive then uses other sectors for them), and read again. Where redundancy cannot help, their
-//! content is lost, and that is listed (see [`PuncturedBlocks`](crate::PuncturedBlocks)) before anything is done that
+//! content is lost, and that is listed (see [`BlockList`](crate::BlockList)) before anything is done that
 //! could pass for it.
 //!
 //! # Invariants
 //! - All of it happens while the columns concerned are held exclusively: no write comes between looking and listing.
+//! - A drive that refuses the zeros, or cannot read them afterwards, has the block *excluded*: it counts as zeros all the same
+//!   ([`stripe::excluded`](crate::stripe)). So does one that does not take what redundancy gave back: there it is in redundancy.
 //! - Blocks are *given up* only by whoever cannot go on with them: a rebuild, a resync, a write to their stripe. Then all
 //!   data blocks of these columns that cannot be had are listed, durably and on every shard; only then their places
 //!   are filled with zeroes, so that redundancy can be computed again and protects all others.
@@ -110,7 +112,17 @@ impl Recovery {
                 self.report_medium_error(drive, range, true, true);
             }
             for run in unreadable {
-                self.mend_run(stripe, drive, &member, run, &mut lost).await;
+                // What counts as zeros is known to be lost.
+                let zeros = self.zeros_within(drive, run);
+                let mut at = run.start;
+                for zero in zeros.iter().copied().chain([ByteRange::new(run.end(), ByteCount::ZERO)]) {
+                    let before = ByteRange::from_to(at, zero.start);
+                    at = zero.end();
+                    if !before.is_empty() {
+                        self.mend_run(stripe, drive, &member, before, &mut lost).await?;
+                    }
+                    lost.extend(self.sectors_of(zero).map(|sector| (drive, sector)));
+                }
             }
         }
         let mut columns: Vec<ByteRange> = Vec::new();
@@ -126,11 +138,16 @@ impl Recovery {
         Ok(())
     }
 
+    fn sectors_of(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + use<> {
+        let sector = self.spec.sector.bytes();
+        (0..range.len.0 / sector.0).map(move |nth| ByteRange::new(range.start + sector * nth, sector))
+    }
+
     /// The sectors that a drive cannot read among those of the units, as it writes them, that a range touches.
     ///
     /// # Errors
     /// When the drive is out of use.
-    async fn probe(
+    pub(super) async fn probe(
         self: &Rc<Self>,
         drive: DriveIndex,
         member: &Rc<Member>,
@@ -157,7 +174,7 @@ impl Recovery {
         Ok(unreadable)
     }
 
-    /// Whether a drive can read a range.
+    /// Whether a drive can read a range, and none of it is excluded.
     ///
     /// # Errors
     /// When it is out of use, or goes out for not answering: it is not asked for sector after sector then.
@@ -169,6 +186,9 @@ impl Recovery {
     ) -> Result<bool, IoError> {
         if !self.in_service().contains(drive) {
             return Err(IoError::new(IoErrorKind::Gone));
+        }
+        if self.state().is_excluded(drive, range) {
+            return Ok(false);
         }
         let _scratch = self.shard.reserve_scratch(env::BufferPool::block_size(range.len)).await;
         let buf = self.take_scratch(range.len, false);
@@ -193,7 +213,7 @@ impl Recovery {
         member: &Rc<Member>,
         run: ByteRange,
         lost: &mut Places,
-    ) {
+    ) -> Result<(), IoError> {
         let unit = self.spec.sector.bytes();
         let mut rest = vec![run];
         while let Some(range) = rest.pop() {
@@ -202,6 +222,7 @@ impl Recovery {
                 Repaired::Refused(error) => {
                     self.report_medium_error(drive, range, true, false);
                     self.not_repaired(drive, error);
+                    self.exclude_unrepaired(drive, member, range).await?;
                 }
                 Repaired::Lost if range.len > unit => {
                     let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(unit);
@@ -216,6 +237,27 @@ impl Recovery {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// A drive did not take what redundancy gave back of a range: what it cannot read of that is excluded, so that whoever writes it
+    /// looks whether it was kept. A punctured block is not: redundancy need not count it as zeros yet.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    async fn exclude_unrepaired(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Result<(), IoError> {
+        let Ok(unreadable) = self.probe(drive, member, range).await else { return Ok(()) };
+        let sectors = unreadable.iter().flat_map(|run| self.sectors_of(run.intersection(range)));
+        let is_punctured = |sector: &ByteRange| {
+            self.home_of(drive, *sector).is_some_and(|(home, named)| self.state().is_punctured(home, named))
+        };
+        let sectors: Vec<ByteRange> = sectors.filter(|sector| !is_punctured(sector)).collect();
+        self.exclude(drive, sectors).await
     }
 
     /// Computes some blocks of a drive from the others of their stripe, writes them, and reads them again.
@@ -327,7 +369,38 @@ impl Recovery {
         }
         let how = Attempt { filling: *filled, settle: true, ..Attempt::HELD };
         let request = Request::Resync { columns };
+        // What cannot be read any more in columns where something is lost is lost as well. Each time there is less to be read.
+        for _ in 0..self.geometry().drives().0 {
+            let mut trouble = Trouble::default();
+            let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, &how).await;
+            if matches!(ended, Ended::Done { .. }) || trouble.is_empty() {
+                return self.settled_as(stripe, columns, filled, (ended, how)).await;
+            }
+            for (drive, place) in trouble.places {
+                self.give_up_place(drive, place).await?;
+            }
+        }
         let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
+        self.settled_as(stripe, columns, filled, (ended, how)).await
+    }
+
+    /// A place of a column in which blocks are lost cannot be read: it is listed, and counts as zeros.
+    async fn give_up_place(self: &Rc<Self>, drive: DriveIndex, place: ByteRange) -> Result<(), IoError> {
+        if let Some((home, named)) = self.home_of(drive, place) {
+            for sector in self.sectors_of(named) {
+                self.list_lost(home, sector).await?;
+            }
+        }
+        self.fill_with_zeroes(drive, place).await
+    }
+
+    async fn settled_as(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        filled: &DriveSet,
+        (ended, how): (Ended, Attempt),
+    ) -> Result<(), IoError> {
         match ended {
             Ended::Done { skipped, .. } => self.recorded(&skipped).await,
             // As many are absent as there is parity: what that gives for them is what was listed as lost.
@@ -435,7 +508,11 @@ impl Recovery {
     }
 
     /// Lists a sector as lost. The list has whole sectors: this one is in it, or no byte of it is.
-    async fn list_lost(self: &Rc<Self>, drive: DriveIndex, sector: ByteRange) -> Result<(), IoError> {
+    pub(super) async fn list_lost(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        sector: ByteRange,
+    ) -> Result<(), IoError> {
         if self.state().is_punctured(drive, sector) {
             return Ok(());
         }
@@ -444,6 +521,10 @@ impl Recovery {
 
     /// Fills a place that its drive could not read with zeroes, on that drive and on what takes its place: redundancy
     /// would not agree with it otherwise.
+    /// A drive that does not take them has the place excluded: it counts as zeros all the same.
+    ///
+    /// # Errors
+    /// When the drive is gone, or that cannot be listed.
     async fn fill_with_zeroes(self: &Rc<Self>, drive: DriveIndex, place: ByteRange) -> Result<(), IoError> {
         let raw = ByteRange::new(self.raw(place.start), place.len);
         let start =
@@ -454,7 +535,22 @@ impl Recovery {
         let mut filled = Ok(());
         let lacking = ops.finish(self, |answered| filled = answered.result).await;
         lacking.settled(self).await?;
-        filled.inspect_err(|error| self.not_repaired(drive, *error))
+        match filled {
+            Ok(()) => {
+                let Ok(member) = self.member(drive) else { return Err(IoError::new(IoErrorKind::Gone)) };
+                self.include_what_is_kept(drive, &member, place).await;
+                let unkept = self.probe(drive, &member, place).await?;
+                let unkept = unkept.iter().map(|run| run.intersection(place)).filter(|run| !run.is_empty());
+                self.exclude(drive, unkept.collect()).await
+            }
+            Err(error) => {
+                self.not_repaired(drive, error);
+                match error.kind {
+                    IoErrorKind::Medium => self.exclude(drive, vec![place]).await,
+                    _ => Err(error),
+                }
+            }
+        }
     }
 
     /// A host has written blocks that were lost: they are not any more. Done when that is durable.
@@ -535,22 +631,40 @@ impl Recovery {
     ) -> Result<DriveSet, IoError> {
         let ladder = if self.is_doubtful(stripe) { &RESTORE_DOUBTFUL } else { &RESTORE };
         let how = Attempt { filling: *filling, unbelieved: *unbelieved, ..Attempt::HELD };
-        let request = Request::Resync { columns: plan::WHOLE_STRIP };
-        let done = self.recover(stripe, request, Host::None, &how, ladder).await?;
+        let request = |columns| Request::Resync { columns };
+        let done = self.recover_by_columns(stripe, request, &how, ladder).await?;
         if !done.around.is_empty() {
             self.mend(stripe, &done.around, Mend::Look).await?;
         }
         for (drive, range) in done.given_up.into_iter().filter(|_| !filling.is_empty()) {
             let Some(located) = self.locate(drive, range.start) else { continue };
             let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
-            self.settle(stripe, columns, filling).await?;
+            for columns in self.punctured_columns(stripe, columns) {
+                self.settle(stripe, columns, filling).await?;
+            }
         }
         Ok(done.skipped)
     }
 }
 
+impl Recovery {
+    /// The sectors of some columns of a stripe in which blocks are punctured.
+    fn punctured_columns(&self, stripe: StripeIndex, columns: ByteRange) -> Vec<ByteRange> {
+        let home = self.geometry().stripe_map(stripe);
+        let state = self.state();
+        let is_punctured = |sector: &ByteRange| {
+            (0..self.geometry().data_strips()).any(|index| {
+                let cell = home.data_cell(DataIndex(index), CopyIndex(0));
+                let place = ByteRange::new(cell.offset + ByteCount(sector.start.0), sector.len);
+                state.is_punctured(cell.drive, place)
+            })
+        };
+        self.sectors_of(columns).filter(is_punctured).collect()
+    }
+}
+
 /// The places that touch or overlap as one.
-fn merged(places: &Places) -> Places {
+pub(super) fn merged(places: &Places) -> Places {
     let mut sorted = places.clone();
     sorted.sort_unstable_by_key(|(drive, range)| (drive.0, range.start));
     let mut merged = Places::new();

@@ -129,8 +129,11 @@ impl Stripes {
     ) -> Ended {
         let mut plan = self.take_plan();
         let ended = loop {
-            let health = self.health_for(stripe, trouble, how);
+            let health = self.health_for(stripe, request, trouble, how);
             if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, *request, &health) {
+                if how.held && !matches!(request, Request::Read { .. }) {
+                    trouble.places.extend(self.unknown_places(stripe, self.columns_of(request)));
+                }
                 // What stands in the way of a write is given up, if need be: one block must not keep others from it.
                 break match self.unplannable(&lost) {
                     Ended::Failed(_) if request.is_write() && !trouble.is_empty() => Ended::Lost,
@@ -139,6 +142,9 @@ impl Stripes {
             }
             if !how.held && plan.method() != Method::Direct {
                 break Ended::NeedsLock;
+            }
+            if !self.may_write(&plan, trouble) {
+                break Ended::Lost;
             }
             if request.is_write() {
                 self.note_gap(&plan);
@@ -182,8 +188,16 @@ impl Stripes {
         ended
     }
 
-    pub(super) fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: &Attempt) -> plan::Health {
-        let unreadable = trouble.drives.union(&how.unbelieved);
+    pub(super) fn health_for(
+        &self,
+        stripe: StripeIndex,
+        request: &Request<'_>,
+        trouble: &Trouble,
+        how: &Attempt,
+    ) -> plan::Health {
+        let mut excluded = self.unreadable_for(stripe, request);
+        trouble.told.iter().for_each(|told| excluded.remove(told.drive));
+        let unreadable = trouble.drives.union(&how.unbelieved).union(&excluded);
         let mut health = self.stripe_health(stripe, &unreadable);
         if !how.filling.is_empty() {
             let filling = how.filling.intersection(&self.in_service());

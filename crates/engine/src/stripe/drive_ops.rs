@@ -30,7 +30,7 @@ impl DriveOp {
         DriveOp::Zeroes(Box::new(zeroes))
     }
 
-    async fn result(&mut self) -> Result<(), IoError> {
+    pub(super) async fn result(&mut self) -> Result<(), IoError> {
         let outcome = match self {
             DriveOp::Io(io) => io.await,
             DriveOp::Zeroes(zeroes) => zeroes.as_mut().await,

@@ -7,10 +7,11 @@
 //! - No operation is left in flight: each that was started is awaited, also when another one failed.
 //! - Buffers are cut, never copied; parity is computed from where data lies.
 
-use crate::members::{Trouble, is_gone};
+use crate::members::{Told, Trouble, is_gone};
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
 use crate::stripe::drive_ops::{Answered, DriveOp, DriveOps, Lacking};
+use crate::stripe::excluded::{Ranges, Refusal};
 use crate::stripe::journal::Kept;
 use crate::stripe::payload::{Payload, cut_all};
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
@@ -153,7 +154,7 @@ impl Stripes {
         };
         // The commit: from here on this plan is finished.
         let durability = Kept::durability(kept.as_ref(), host.durability());
-        let written = self.write_all(plan, &memory, durability).await;
+        let written = self.write_all(plan, &memory, durability, trouble).await;
         drop(kept);
         let host = self.give_back(memory, host);
         match written {
@@ -182,24 +183,38 @@ impl Stripes {
         memory: &mut Memory,
         trouble: &mut Trouble,
     ) -> Result<(), Fault> {
-        let mut started: SmallVec<[(Rc<Member>, Io); 8]> = SmallVec::new();
+        let mut started: SmallVec<[(Rc<Member>, Reading); 8]> = SmallVec::new();
         let mut fault = None;
         for read in plan.reads() {
-            let member = self.member(read.drive);
-            let io = member.map(|member| (self.start_read(plan, read, &member, memory), member));
-            match io {
-                Ok((io, member)) => started.push((member, io)),
+            let member = match self.member(read.drive) {
+                Ok(member) => member,
                 Err(error) => {
                     fault = Some(self.read_fault(read, None, error, trouble));
                     break;
                 }
-            }
+            };
+            let zeros = self.zeros_within(read.drive, ByteRange::new(read.offset, read.len));
+            let reading = match zeros.is_empty() {
+                _ if trouble.told.as_ref().is_some_and(|told| told.drive == read.drive) => Reading::Told,
+                true => Reading::Whole(self.start_read(plan, read, &member, memory)),
+                false => Reading::Around(zeros),
+            };
+            started.push((member, reading));
         }
-        for (slot, (member, io)) in started.into_iter().enumerate() {
+        for (slot, (member, reading)) in started.into_iter().enumerate() {
             let read = &plan.reads()[slot];
-            let outcome = io.await;
-            self.shard.env().trace("read done", u64::from(read.drive.0), outcome.result.is_ok() as u64);
-            if let Err(error) = memory.take_read(plan, slot, outcome) {
+            let result = match reading {
+                Reading::Whole(io) => memory.take_read(plan, slot, io.await),
+                Reading::Told => match &trouble.told {
+                    Some(told) => self.read_told(plan, slot, memory, told),
+                    None => Err(IoError::new(IoErrorKind::Invalid)),
+                },
+                Reading::Around(zeros) => {
+                    Box::pin(self.read_around(plan, slot, &member, memory, &zeros)).await
+                }
+            };
+            self.shard.env().trace("read done", u64::from(read.drive.0), result.is_ok() as u64);
+            if let Err(error) = result {
                 let new = self.read_fault(read, Some(&member), error, trouble);
                 fault = Some(match (fault, new) {
                     (Some(Fault::Hopeless(first)), _) => Fault::Hopeless(first),
@@ -264,15 +279,38 @@ impl Stripes {
         plan: &Plan,
         memory: &Memory,
         durability: Durability,
+        trouble: &mut Trouble,
     ) -> Result<DriveSet, IoError> {
         let mut ops = DriveOps::default();
+        let is_told =
+            |write: &plan::Write| trouble.told.as_ref().is_some_and(|told| told.drive == write.drive);
         for write in plan.writes() {
             let start = |member: &Rc<Member>| self.start_write(plan, write, member, memory, durability);
-            self.ask_to_write(&mut ops, plan, write.drive, start);
+            match is_told(write) {
+                true => ops.ask_replacement(self, write.drive, start),
+                false => self.ask_to_write(&mut ops, plan, write.drive, start),
+            }
         }
         let mut faults = WriteFaults::default();
-        let lacking = ops.finish(self, |answered| faults.note(self, &answered)).await;
-        self.settle_writes(faults, lacking, std::iter::once(plan)).await
+        let mut asked = plan.writes().iter().filter(|write| !is_told(write));
+        let lacking = ops
+            .finish(self, |answered| {
+                let slices = |memory: &Memory, write: &plan::Write| {
+                    let mut slices: Slices = SmallVec::new();
+                    memory.add_slices(plan, write, &mut slices);
+                    (write.offset, slices)
+                };
+                let write = asked.next();
+                faults.note(self, answered, || write.map(|write| slices(memory, write)));
+            })
+            .await;
+        let settled = self.settle_writes(faults, lacking, std::iter::once(plan), durability);
+        let skipped = settled.await.map_err(|(error, unkept)| {
+            trouble.unkept.extend(unkept);
+            error
+        })?;
+        Box::pin(self.look_at_excluded(plan)).await;
+        Ok(skipped)
     }
 
     /// Asks a slot for a write of a plan: its drive, and the one that is being filled for it.
@@ -295,26 +333,58 @@ impl Stripes {
     /// Which drives the writes of these plans skipped.
     ///
     /// # Errors
-    /// When what should have been written is nowhere, not even in redundancy.
+    /// When what should have been written is nowhere, not even in redundancy; with the blocks that drives refused, if nothing else is in
+    /// doubt.
     pub(super) async fn settle_writes<'a>(
         self: &Rc<Self>,
         faults: WriteFaults,
         lacking: Lacking,
         plans: impl Iterator<Item = &'a Plan> + Clone,
-    ) -> Result<DriveSet, IoError> {
-        let WriteFaults { skipped, skipped_for, mut hopeless } = faults;
+        durability: Durability,
+    ) -> Result<DriveSet, (IoError, Vec<Told>)> {
+        let WriteFaults { mut skipped, mut skipped_for, mut hopeless, refusals } = faults;
+        let mut refused = Vec::new();
+        for refusal in &refusals {
+            let drive = refusal.drive;
+            let listed = match Box::pin(self.narrow(refusal, durability)).await {
+                Ok(told) => {
+                    let ranges = told.iter().map(|told| told.range).collect();
+                    refused.extend(told);
+                    // Where there is no room in the list it is as with any other drive that cannot write.
+                    Box::pin(self.exclude(drive, ranges)).await.map_err(|_| refusal.error)
+                }
+                Err(error) => Err(error),
+            };
+            match listed.or_else(|error| {
+                self.write_fault(drive, Some(&refusal.member), error).map(|()| {
+                    (skipped, skipped_for) = (skipped.with(drive), Some(error));
+                })
+            }) {
+                Ok(()) => {}
+                Err(error) => hopeless = Some(error),
+            }
+            self.not_repaired(drive, refusal.error);
+        }
+        // What was refused is excluded: it is in doubt, and nothing else is.
+        let refusing: DriveSet = refused.iter().map(|told| told.drive).collect();
+        let unkept = match plans.clone().all(|plan| self.is_kept_without(plan, &refusing.union(&skipped))) {
+            true => None,
+            false => refusals.first().map(|refusal| refusal.error),
+        };
         if hopeless.is_none() && !plans.clone().all(|plan| self.is_kept(plan, &skipped)) {
             hopeless = skipped_for;
         }
         hopeless = lacking.settled(self).await.err().or(hopeless);
-        let Some(error) = hopeless else { return Ok(skipped) };
+        let Some(error) = hopeless else {
+            return unkept.map_or(Ok(skipped), |error| Err((error, refused)));
+        };
         if self.is_redundant() {
             for plan in plans {
                 // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
                 Box::pin(self.distrust(plan.stripe())).await;
             }
         }
-        Err(error)
+        Err((error, Vec::new()))
     }
 
     fn start_write(
@@ -373,20 +443,47 @@ pub(super) struct WriteFaults {
     skipped: DriveSet,
     skipped_for: Option<IoError>,
     hopeless: Option<IoError>,
+    /// Writes that drives refused which stay in use.
+    refusals: Vec<Refusal>,
 }
 
 impl WriteFaults {
-    /// Takes note of what a slot's drive answered.
-    pub(super) fn note(&mut self, stripes: &Rc<Stripes>, answered: &Answered) {
+    /// Takes note of what a slot's drive answered. `written`: where it was to write, and what.
+    pub(super) fn note(
+        &mut self,
+        stripes: &Rc<Stripes>,
+        answered: Answered,
+        written: impl FnOnce() -> Option<(ByteOffset, Slices)>,
+    ) {
         let Err(error) = answered.result else { return };
-        match stripes.write_fault(answered.slot, answered.member.as_ref(), error) {
+        let Answered { slot, member, .. } = answered;
+        if let Some((offset, slices)) = written().filter(|_| error.kind == IoErrorKind::Medium) {
+            let len = slices.iter().map(|slice| slice.len().0).sum();
+            let range = ByteRange::new(offset, ByteCount(len));
+            if let Some(member) = member.clone()
+                && stripes.is_refusal(slot, Some(&member), range, &error)
+            {
+                self.refusals.push(Refusal { drive: slot, member, error, offset, slices });
+                return;
+            }
+        }
+        match stripes.write_fault(slot, member.as_ref(), error) {
             Ok(()) => {
-                self.skipped.insert(answered.slot);
+                self.skipped.insert(slot);
                 self.skipped_for = Some(error);
             }
             Err(error) => self.hopeless = Some(error),
         }
     }
+}
+
+/// A read of a plan that is under way.
+enum Reading {
+    Whole(Io),
+    /// Some of what it reads counts as zeros, whatever the drive holds.
+    Around(Ranges),
+    /// What it reads is told.
+    Told,
 }
 
 enum Fault {

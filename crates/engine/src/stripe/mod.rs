@@ -10,6 +10,7 @@ mod compute;
 mod copies;
 mod dirty;
 mod drive_ops;
+mod excluded;
 mod execute;
 mod first_write;
 mod flush;

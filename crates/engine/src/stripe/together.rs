@@ -59,6 +59,16 @@ fn joined(
     all
 }
 
+/// What joined writes write.
+fn slices_of(planned: &[Planned], joined: &Joined) -> Slices {
+    let mut slices = Slices::new();
+    for (nth, slot) in &joined.parts {
+        let Planned { plan, memory } = &planned[*nth];
+        memory.add_slices(plan, &plan.writes()[*slot], &mut slices);
+    }
+    slices
+}
+
 impl Stripes {
     /// Carries out `request` on each of these stripes, which the caller holds; `payload`: what a host writes to all of them, one after
     /// the other. `None`: nothing was changed, and each has to be dealt with by itself. Otherwise which drives were not written although they
@@ -73,7 +83,8 @@ impl Stripes {
         payload: Option<(&Slice, Durability)>,
         how: &Attempt,
     ) -> Option<Result<DriveSet, IoError>> {
-        if stripes.len() < 2 || !stripes.iter().all(|stripe| self.is_live(*stripe)) {
+        let is_plain = |stripe: &StripeIndex| self.is_live(*stripe) && !self.has_excluded(*stripe);
+        if stripes.len() < 2 || !stripes.iter().all(is_plain) {
             return None;
         }
         // A write initialises them. Nothing else is to be done about stripes that are not.
@@ -121,7 +132,7 @@ impl Stripes {
         planned: &mut Vec<Planned>,
     ) -> bool {
         let mut plan = self.take_plan();
-        let health = self.health_for(stripe, &Trouble::default(), how);
+        let health = self.health_for(stripe, &request, &Trouble::default(), how);
         let is_planned = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health).is_ok();
         planned.push(Planned { plan, memory: Memory::default() });
         is_planned
@@ -216,15 +227,24 @@ impl Stripes {
             writes.map(move |(slot, write)| ((nth, slot), (write.drive, write.offset, write.len)))
         });
         let mut ops = DriveOps::default();
-        for joined in joined(places) {
+        let joined = joined(places);
+        for joined in &joined {
             // All are of one region, and asked of its drives in the same way.
             let (first, _) = joined.parts[0];
-            let start = |member: &Rc<Member>| self.start_joined(planned, &joined, member, durability);
+            let start = |member: &Rc<Member>| self.start_joined(planned, joined, member, durability);
             self.ask_to_write(&mut ops, &planned[first].plan, joined.drive, start);
         }
         let mut faults = WriteFaults::default();
-        let lacking = ops.finish(self, |answered| faults.note(self, &answered)).await;
-        self.settle_writes(faults, lacking, planned.iter().map(|one| &*one.plan)).await
+        let mut asked = joined.iter();
+        let lacking = ops
+            .finish(self, |answered| {
+                let joined = asked.next();
+                let written = || joined.map(|joined| (joined.offset, slices_of(planned, joined)));
+                faults.note(self, answered, written);
+            })
+            .await;
+        let settled = self.settle_writes(faults, lacking, planned.iter().map(|one| &*one.plan), durability);
+        settled.await.map_err(|(error, _)| error)
     }
 
     fn start_joined(
@@ -234,11 +254,6 @@ impl Stripes {
         member: &Rc<Member>,
         durability: Durability,
     ) -> DriveOp {
-        let mut slices = Slices::new();
-        for (nth, slot) in &joined.parts {
-            let Planned { plan, memory } = &planned[*nth];
-            memory.add_slices(plan, &plan.writes()[*slot], &mut slices);
-        }
-        self.start_slices(member, joined.offset, slices, durability)
+        self.start_slices(member, joined.offset, slices_of(planned, joined), durability)
     }
 }

@@ -44,6 +44,12 @@ pub fn judge_task(task: &TaskInfo) -> Outcome {
             counted(found.mismatches - repaired, "stripe")
         ));
     }
+    if found.uncompared > 0 {
+        wrong.push(format!(
+            "task {number} could not compare {}; run it again when all drives can be read",
+            counted(found.uncompared, "stripe")
+        ));
+    }
     if found.unrecoverable_bytes > 0 {
         wrong.push(format!(
             "task {number} found {} that cannot be recovered",

@@ -91,7 +91,7 @@ fn eta(task: &TaskInfo) -> Option<String> {
 }
 
 fn found(task: &TaskInfo) -> Option<String> {
-    let Found { mismatches, repaired, unreadable, unrecoverable_bytes } = task.found;
+    let Found { mismatches, repaired, unreadable, unrecoverable_bytes, uncompared } = task.found;
     let mut parts = Vec::new();
     let mut add = |count: u64, text: String| {
         if count > 0 {
@@ -100,6 +100,7 @@ fn found(task: &TaskInfo) -> Option<String> {
     };
     let disagree = if mismatches == 1 { "disagrees" } else { "disagree" };
     add(mismatches, format!("{} {disagree}", counted(mismatches, "stripe")));
+    add(uncompared, format!("{} not compared", counted(uncompared, "stripe")));
     add(unreadable, format!("{} unreadable", counted(unreadable, "place")));
     add(repaired, format!("{repaired} repaired"));
     add(unrecoverable_bytes, format!("{} lost", counted(unrecoverable_bytes, "byte")));

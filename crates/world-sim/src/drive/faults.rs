@@ -12,6 +12,8 @@ use units::{ByteCount, ByteOffset, ByteRange};
 pub(crate) enum Fault {
     /// Reading it is a medium error.
     Unreadable,
+    /// The same, and writes are taken without repairing it: so many more, or (`None`) all of them.
+    Stuck(Option<u32>),
     /// Each byte reads as itself exclusive-or this, without an error.
     Rot(u8),
     /// It reads as these bytes, without an error: what a lost write left there, or what a misdirected one
@@ -29,9 +31,22 @@ pub enum FaultKind {
 }
 
 impl Fault {
+    fn is_unreadable(&self) -> bool {
+        self.kind() == FaultKind::Unreadable
+    }
+
+    /// What is left of it after a write. `None`: nothing.
+    fn written(&self) -> Option<Fault> {
+        match self {
+            Fault::Stuck(None) => Some(Fault::Stuck(None)),
+            Fault::Stuck(Some(left)) if *left > 0 => Some(Fault::Stuck(Some(left - 1))),
+            _ => None,
+        }
+    }
+
     fn kind(&self) -> FaultKind {
         match self {
-            Fault::Unreadable => FaultKind::Unreadable,
+            Fault::Unreadable | Fault::Stuck(_) => FaultKind::Unreadable,
             Fault::Rot(_) | Fault::Instead(_) => FaultKind::Silent,
         }
     }
@@ -64,13 +79,13 @@ impl Layer {
         let skip = (part.start - write.range.start).as_usize();
         if !write.lost {
             self.truth.write(part, &write.fill, skip);
-            return self.lift(part);
+            return self.rewrite(part);
         }
         for sector in self.sectors(part) {
             let range = self.sector_range(sector);
             let said = self.said(range);
             self.truth.write(range, &write.fill, (range.start - write.range.start).as_usize());
-            if self.faults.get(&sector) != Some(&Fault::Unreadable) {
+            if !self.faults.get(&sector).is_some_and(Fault::is_unreadable) {
                 self.set_said(sector, said.into());
             }
         }
@@ -110,6 +125,21 @@ impl Layer {
         }
     }
 
+    /// Sectors were written: most faults end with that.
+    fn rewrite(&mut self, range: ByteRange) {
+        if !self.faults.is_empty() {
+            let sectors = self.sectors(range);
+            let before: Vec<(u64, Option<Fault>)> =
+                self.faults.range(sectors).map(|(sector, fault)| (*sector, fault.written())).collect();
+            for (sector, left) in before {
+                match left {
+                    Some(fault) => drop(self.faults.insert(sector, fault)),
+                    None => drop(self.faults.remove(&sector)),
+                }
+            }
+        }
+    }
+
     pub fn lift(&mut self, range: ByteRange) {
         if !self.faults.is_empty() {
             let sectors = self.sectors(range);
@@ -123,13 +153,13 @@ impl Layer {
     /// Lifts medium errors, and no other faults.
     pub fn lift_unreadable(&mut self, range: ByteRange) {
         let sectors = self.sectors(range);
-        self.faults.retain(|sector, fault| !(sectors.contains(sector) && *fault == Fault::Unreadable));
+        self.faults.retain(|sector, fault| !(sectors.contains(sector) && fault.is_unreadable()));
     }
 
     /// Whether reading `range` meets a medium error.
     pub fn is_unreadable(&self, range: ByteRange) -> bool {
         !self.faults.is_empty()
-            && self.faults.range(self.sectors(range)).any(|(_, fault)| *fault == Fault::Unreadable)
+            && self.faults.range(self.sectors(range)).any(|(_, fault)| fault.is_unreadable())
     }
 
     fn said(&self, range: ByteRange) -> Vec<u8> {
@@ -151,7 +181,7 @@ impl Layer {
             let at = (part.start - start).as_usize();
             let target = &mut target[at..at + part.len.as_usize()];
             match fault {
-                Fault::Unreadable => {}
+                Fault::Unreadable | Fault::Stuck(_) => {}
                 Fault::Rot(mask) => target.iter_mut().for_each(|byte| *byte ^= mask),
                 Fault::Instead(bytes) => {
                     let skip = (part.start - whole.start).as_usize();

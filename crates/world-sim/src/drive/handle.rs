@@ -321,6 +321,13 @@ impl SimDrive {
         self.state().content.lay(range, &Fault::Unreadable);
     }
 
+    /// The sectors of `range` cannot be read, and writes to them are acknowledged without repairing them: so many more of each, or
+    /// (`None`) all of them.
+    pub fn make_stuck(&self, range: ByteRange, writes: Option<u32>) {
+        self.note("medium error that writes do not repair");
+        self.state().content.lay(range, &Fault::Stuck(writes));
+    }
+
     /// The sectors of `range` read as something else, without an error, until they are rewritten.
     pub fn rot(&self, range: ByteRange) {
         self.note("rots");

@@ -1,0 +1,121 @@
+//! Blocks that a drive does not keep whatever is written to them: what is known of them outlives the process and the power.
+
+use crate::common::Bench;
+use crate::common::events::{End, at_every_event};
+use controller::{Command, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const ALL: u64 = 512 << 10;
+const STRIP: u64 = 64 << 10;
+/// In the first stripe, whose parity is on the third drive: the same columns of its two data strips.
+const LOST: [u64; 2] = [4096, STRIP + 4096];
+const LEN: u64 = 1024;
+
+/// RAID 5 of `a`, `b` and `c`; `a` was lost and `d` has taken its slot, beside two sectors of `b` that no write repairs.
+fn rebuilt(mut bench: Bench, refuses: bool) -> Bench {
+    bench.boot(&["a", "b", "c", "d", "e"]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.write("data", 0, 5, ALL);
+    bench.settle("data");
+    let bad = bench.sim.drive("b").unwrap();
+    let blocks = ByteRange::new(ByteOffset(LOST[0]), ByteCount(LEN));
+    bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
+    bad.make_stuck(blocks, None);
+    if refuses {
+        bad.refuse_writes(blocks);
+    }
+    replace(&mut bench, "a", "d");
+    bench
+}
+
+/// Has a drive replaced, and waits until the volume is whole.
+fn replace(bench: &mut Bench, drive: &str, with: &str) {
+    let (drive, with) = (drive.to_owned(), with.to_owned());
+    bench.ask(Command::DriveReplace { drive, with: with.clone(), destroy_data: true }).unwrap();
+    for _ in 0..100 {
+        let info = bench.show("data");
+        let is_in = info.drives.iter().any(|member| member.name == with);
+        if info.state == VolumeState::Optimal && is_in {
+            return bench.settle("data");
+        }
+        bench.wait(3);
+    }
+    panic!("it is not replaced: {:?}", bench.show("data"));
+}
+
+/// Looks at every sector: `lost` cannot be read, those that were rewritten are 9, and all others 5.
+fn look(bench: &mut Bench, lost: &[u64], rewritten: &[u64], when: &str) {
+    for at in (0..ALL).step_by(512) {
+        let is_in = |ranges: &[u64]| ranges.iter().any(|start| (*start..start + LEN).contains(&at));
+        let byte = if is_in(rewritten) { 9 } else { 5 };
+        match bench.try_read("data", at, 512) {
+            Ok(bytes) => assert!(!is_in(lost) && bytes == [byte; 512], "{when}: {at} is {}", bytes[0]),
+            Err(error) => assert!(is_in(lost), "{when}: {at}: {error}"),
+        }
+    }
+}
+
+/// A rebuild beside blocks that no write repairs failed for ever. It punctures these, and what is known of them and of the zeros that
+/// the drive does not keep outlives a kill and a power cut, as does what hosts write there, until the drive is replaced.
+#[test]
+fn what_a_drive_does_not_keep_is_known_after_a_start() {
+    for refuses in [false, true] {
+        let mut bench = rebuilt(Bench::new(41, 2, 5), refuses);
+        assert_eq!(bench.show("data").lost_bytes, 2 * LEN);
+        look(&mut bench, &LOST, &[], "rebuilt");
+        bench.restart(&[]);
+        look(&mut bench, &LOST, &[], "killed");
+        bench.settle("data");
+        bench.write("data", LOST[1], 9, LEN);
+        look(&mut bench, &LOST[..1], &LOST[1..], "one is rewritten");
+        bench.restart(&[]);
+        look(&mut bench, &LOST[..1], &LOST[1..], "killed again");
+        bench.settle("data");
+        bench.write("data", LOST[0], 9, LEN);
+        assert_eq!(bench.show("data").lost_bytes, 0);
+        bench.power_cycle(&[]);
+        bench.settle("data");
+        look(&mut bench, &[], &LOST, "the power was cut");
+        bench.shut_down();
+        bench.restart(&[]);
+        look(&mut bench, &[], &LOST, "stopped in order");
+        replace(&mut bench, "b", "e");
+        look(&mut bench, &[], &LOST, "the drive is replaced");
+        bench.ask(Command::DriveFail { drive: "c".into() }).unwrap();
+        look(&mut bench, &[], &LOST, "another drive is lost");
+    }
+}
+
+/// The process dies, or the power goes, at any event of a host's write of blocks that are punctured and that their drive does not keep:
+/// what was acknowledged is there, and no other block is anything but what was written, also when a drive is lost then.
+#[test]
+fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
+    for how in [End::Killed, End::PowerCut] {
+        let prepare = || rebuilt(Bench::in_order(43, 1, 5), false);
+        let scene = |bench: &mut Bench| {
+            let first = bench.try_write("data", LOST[1], 9, LEN).ok()?;
+            let second = bench.try_write("data", LOST[0], 9, LEN).ok()?;
+            first.and(second).ok()
+        };
+        at_every_event(5, how, prepare, scene, |bench, outcome, event| {
+            bench.boot(&[]);
+            for lost in ["", "c"] {
+                for at in (0..ALL).step_by(512) {
+                    let is_listed = LOST.iter().any(|start| (*start..start + LEN).contains(&at));
+                    match bench.try_read("data", at, 512) {
+                        Ok(bytes) if is_listed => assert_eq!(bytes, [9; 512], "{how:?} {event} {at} {lost}"),
+                        Ok(bytes) => assert_eq!(bytes, [5; 512], "{how:?} {event} {at} {lost}"),
+                        Err(_) => {
+                            let is_acknowledged = outcome.is_some() && how == End::Killed && lost.is_empty();
+                            assert!(is_listed && !is_acknowledged, "{how:?} {event} {at} {lost}");
+                        }
+                    }
+                }
+                if lost.is_empty() {
+                    bench.settle("data");
+                    bench.ask(Command::DriveFail { drive: "c".into() }).unwrap();
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! What is looked at before a host's write of blocks that could not be read is acknowledged: whether their drives kept them.
+//!
+//! # Invariants
+//! - A write of punctured blocks, or over blocks that its attempts could not read, is read back before it is acknowledged. A
+//!   block that its drive did not keep is excluded, durably, and its content has to be in redundancy; otherwise the write fails.
+//! - An exclusion is durable before the block is taken off the punctured list: between the two it counts as zeros, and its
+//!   region is marked.
+
+use crate::members::{Places, Told, Trouble};
+use crate::recovery::{Mend, Recovery};
+use crate::stripe::{Attempt, Ended, Host};
+use env::{Durability, IoError, IoErrorKind, Slice};
+use layout::Role;
+use plan::Request;
+use smallvec::smallvec;
+use std::rc::Rc;
+use units::{ByteOffset, ByteRange, DriveIndex, StripeIndex};
+
+impl Recovery {
+    /// Reads back blocks of a stripe that a host's write has written, those that were punctured (`rewritten`) and those that its
+    /// attempts could not read. The caller holds the stripe, or the columns concerned, exclusively.
+    ///
+    /// # Errors
+    /// When the content of a block that its drive did not keep is not in redundancy either, or that cannot be listed.
+    pub(super) async fn confirm(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        rewritten: &Places,
+        unreadable: &Places,
+    ) -> Result<(), IoError> {
+        let mut suspects = unreadable.clone();
+        for (home, range) in rewritten {
+            suspects.extend(self.copies_of(stripe, *home, *range));
+        }
+        let mut not_kept = Places::new();
+        for (drive, range) in super::repair::merged(&suspects) {
+            let Ok(member) = self.member(drive) else { continue };
+            let Ok(runs) = self.probe(drive, &member, range).await else { continue };
+            let runs: Vec<ByteRange> = runs.iter().map(|run| run.intersection(range)).collect();
+            let runs: Vec<ByteRange> = runs.into_iter().filter(|run| !run.is_empty()).collect();
+            not_kept.extend(runs.iter().map(|run| (drive, *run)));
+            if self.is_redundant() {
+                self.exclude(drive, runs).await?;
+            }
+        }
+        for (drive, range) in not_kept {
+            if !self.is_had(stripe, drive, range).await {
+                // What is in redundancy agrees with what was written. It is given up, so that the others of its columns are protected.
+                self.mend(stripe, &Places::from_iter([(drive, range)]), Mend::GiveUp).await?;
+                return Err(IoError::new(IoErrorKind::Medium));
+            }
+        }
+        Ok(())
+    }
+
+    /// A host's write has failed: drives refused these blocks of it, and redundancy is needed for others. What the drives hold there counts
+    /// again, as far as they can read it; otherwise the blocks are punctured, and count as zeros. So the others of their columns stay what
+    /// they are. The caller holds the columns exclusively.
+    ///
+    /// # Errors
+    /// When the write's record cannot be revoked, or a block not be listed. Then these blocks, and those that need them, cannot be read.
+    pub(super) async fn put_back(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        unkept: Vec<Told>,
+    ) -> Result<(), IoError> {
+        if self.geometry().parity_strips() == 0 {
+            // No copy took it: what can be read is what there was.
+            for Told { drive, range, .. } in unkept {
+                let Ok(member) = self.member(drive) else { continue };
+                self.include_what_is_kept(drive, &member, range).await;
+            }
+            return Ok(());
+        }
+        // Or a replay would carry the write out again.
+        self.silence(stripe).await?;
+        for told in unkept {
+            let (drive, range) = (told.drive, told.range);
+            let Some(located) = self.locate(drive, range.start) else { continue };
+            let (Role::Data { index, .. }, Ok(member)) = (located.role, self.member(drive)) else { continue };
+            let outcome = member.read(self.raw(range.start), smallvec![env::Buf::unpooled(range.len)]).await;
+            let held = outcome.result.ok().and_then(|_| outcome.buffers.into_iter().next());
+            let is_held = held.is_some();
+            if !is_held && let Some((home, named)) = self.home_of(drive, range) {
+                self.list_lost(home, named).await?;
+            }
+            let old = held.map_or(Slice::zero(range.len), env::Buf::freeze);
+            let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
+            let request = Request::Write { range: ByteRange::new(ByteOffset(start), range.len) };
+            let host = Host::Payload(old.into(), Durability::Durable);
+            let mut trouble = Trouble { told: Some(told), ..Trouble::default() };
+            let (ended, _) = self.attempt(stripe, request, host, &mut trouble, &Attempt::HELD).await;
+            match ended {
+                Ended::Done { skipped, .. } => self.recorded(&skipped).await?,
+                // They stay in doubt, with those that need them.
+                Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => continue,
+            }
+            if is_held {
+                self.include_what_is_kept(drive, &member, range).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the copies of a part of a data strip lie, which is named by its first one.
+    fn copies_of(&self, stripe: StripeIndex, home: DriveIndex, range: ByteRange) -> Places {
+        let Some(located) = self.geometry().locate(home, range.start) else { return Places::new() };
+        let Role::Data { index: wanted, .. } = located.role else { return Places::new() };
+        let cells = self.map(stripe).cells();
+        let copies = cells.filter(|(_, role)| matches!(role, Role::Data { index, .. } if *index == wanted));
+        copies
+            .map(|(cell, _)| (cell.drive, ByteRange::new(cell.offset + located.within, range.len)))
+            .collect()
+    }
+
+    /// Whether what a drive did not keep can be had from others. Parity is computed from data.
+    async fn is_had(self: &Rc<Self>, stripe: StripeIndex, drive: DriveIndex, range: ByteRange) -> bool {
+        let Some(located) = self.locate(drive, range.start) else { return true };
+        let Role::Data { index, .. } = located.role else { return true };
+        let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
+        let request = self.read_request(stripe, ByteRange::new(ByteOffset(start), range.len));
+        let buf = Host::Buffer(env::Buf::unpooled(range.len));
+        let (ended, _) = self.attempt(stripe, request, buf, &mut Trouble::default(), &Attempt::HELD).await;
+        matches!(ended, Ended::Done { .. })
+    }
+}

@@ -1,0 +1,279 @@
+//! Blocks that a drive cannot read and that a write does not repair, always or at first: they cost exactly themselves.
+
+use crate::common::{
+    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, stale,
+    stale_on, write,
+};
+use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
+use env::IoErrorKind;
+use layout::{CopyIndex, DataIndex, Level};
+use std::rc::Rc;
+use std::time::Duration;
+use units::{DriveIndex, StripeIndex};
+use world_sim::SimDrive;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How a drive does not keep what is written to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unkept {
+    /// It acknowledges writes, and still cannot read the block.
+    Taken,
+    /// The same for the first so many writes.
+    TakenAtFirst(u32),
+    /// It refuses writes.
+    Refused,
+}
+
+const ALL: [Unkept; 4] = [Unkept::Taken, Unkept::TakenAtFirst(1), Unkept::TakenAtFirst(3), Unkept::Refused];
+
+fn break_sectors(drive: &SimDrive, at: u64, len: u64, how: Unkept) {
+    match how {
+        Unkept::Taken => drive.make_stuck(range(at, len), None),
+        Unkept::TakenAtFirst(writes) => drive.make_stuck(range(at, len), Some(writes)),
+        Unkept::Refused => {
+            drive.make_stuck(range(at, len), None);
+            drive.refuse_writes(range(at, len));
+        }
+    }
+}
+
+/// Which sectors hosts cannot read; the others have to be as they were written.
+async fn unreadable(volume: &Rc<engine::Volume>, bytes: &[u8], when: &str) -> Vec<u64> {
+    let mut lost = Vec::new();
+    for at in (0..bytes.len() as u64).step_by(512) {
+        match read(volume, at, 512).await {
+            Ok(got) => assert!(got == bytes[at as usize..][..512], "{when}: wrong data at {at}"),
+            Err(error) => {
+                assert_eq!(error.kind, IoErrorKind::Medium, "{when}: at {at}");
+                lost.push(at);
+            }
+        }
+    }
+    lost
+}
+
+/// Has the drive of a slot replaced by `d{new}`.
+async fn replace(bench: &Bench, slot: u16, new: u16) -> Vec<TaskOutcome> {
+    let (slot, source) = (DriveIndex(slot), open(&bench.env, new).await);
+    let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
+    bench.tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))).await;
+    bench.reports.borrow_mut().clear();
+    bench.begin(TaskKind::Copy { slot }, PACE).await;
+    let outcomes = bench.ended().await;
+    let promoted = Change::Promoted { slot, stale: RegionSet::EMPTY };
+    bench.tell(|done| ShardMessage::Apply(VOLUME, promoted.clone(), None, Some(done))).await;
+    outcomes
+}
+
+/// A drive of a RAID 5 was lost, and one block of another one could never be read again, whatever was written to it. The rebuild
+/// gave the block up, filled it with zeros, could not read these, and failed at 99 % for ever; a host's write of the block was
+/// acknowledged and then could not be read; the drive could not be replaced either.
+#[test]
+fn a_rebuild_beside_a_block_that_no_write_repairs_costs_that_block_alone() {
+    for how in ALL {
+        let setup = Setup::new(Level::Raid5, 4);
+        let mut sim = setup.sim(31, 1);
+        let all: Vec<_> = (0..5).map(|index| drive(&sim, index)).collect();
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let mut attachment = setup.attachment(&envs[0]).await;
+            let missing = data(&setup, 3, 0).0;
+            attachment.state = stale(attachment.state, &stale_on(&setup, missing));
+            let bench = Bench::attach(envs, attachment).await;
+            let volume = bench.volume();
+            let mut bytes = pattern(1, volume.spec().capacity.0);
+            write(volume, 0, &bytes).await.expect("writable");
+            let (bad, offset) = data(&setup, 3, 1);
+            break_sectors(&all[usize::from(bad)], offset + 512, 512, how);
+            bench.begin(TaskKind::Rebuild { slot: DriveIndex(missing) }, PACE).await;
+            assert_eq!(bench.ended().await, [TaskOutcome::Done], "{how:?}");
+            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Unsynced(_))), 0, "{how:?}");
+            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0, "{how:?}");
+            let start = setup.geometry().stripe_start(StripeIndex(3)).0;
+            let lost = [start + 512, start + 4096 + 512];
+            assert_eq!(unreadable(volume, &bytes, "rebuilt").await, lost, "{how:?}");
+            // A host writes both anew.
+            for at in lost {
+                write(volume, at, &[9; 512]).await.expect("there is redundancy");
+                bytes[at as usize..][..512].fill(9);
+                assert_eq!(read(volume, at, 512).await.expect("acknowledged"), [9; 512], "{how:?}");
+            }
+            assert_eq!(unreadable(volume, &bytes, "rewritten").await, [0; 0], "{how:?}");
+            // The drive with the block can be replaced, and then every other drive be lost.
+            assert_eq!(replace(&bench, bad, 4).await, [TaskOutcome::Done], "{how:?}");
+            assert!(volume.recorded_state().is_optimal(), "{how:?}");
+            all[usize::from(data(&setup, 3, 2).0)].fail_now();
+            assert_eq!(unreadable(volume, &bytes, "replaced").await, [0; 0], "{how:?}");
+        })
+        .expect("no stall");
+    }
+}
+
+/// The same of a drive that is replaced while the block is still punctured: the zeros that it refused count, so another drive
+/// that is lost then is computed rightly.
+#[test]
+fn zeros_that_a_drive_refused_count_for_redundancy() {
+    for how in ALL {
+        let setup = Setup::new(Level::Raid5, 4);
+        let mut sim = setup.sim(32, 1);
+        let all: Vec<_> = (0..5).map(|index| drive(&sim, index)).collect();
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let mut attachment = setup.attachment(&envs[0]).await;
+            let missing = data(&setup, 3, 0).0;
+            attachment.state = stale(attachment.state, &stale_on(&setup, missing));
+            let bench = Bench::attach(envs, attachment).await;
+            let volume = bench.volume();
+            let mut bytes = pattern(1, volume.spec().capacity.0);
+            write(volume, 0, &bytes).await.expect("writable");
+            let (bad, offset) = data(&setup, 3, 1);
+            break_sectors(&all[usize::from(bad)], offset + 512, 512, how);
+            bench.begin(TaskKind::Rebuild { slot: DriveIndex(missing) }, PACE).await;
+            assert_eq!(bench.ended().await, [TaskOutcome::Done], "{how:?}");
+            let start = setup.geometry().stripe_start(StripeIndex(3)).0;
+            let lost = [start + 512, start + 4096 + 512];
+            // Another strip of these columns is written by whichever way costs least.
+            write(volume, start + 8192 + 512, &[7; 512]).await.expect("writable");
+            bytes[start as usize + 8192 + 512..][..512].fill(7);
+            // What the drive held before can be read again: it is not the zeros that redundancy counts.
+            all[usize::from(bad)].heal(range(offset + 512, 512));
+            all[usize::from(data(&setup, 3, 2).0)].fail_now();
+            assert_eq!(unreadable(volume, &bytes, "another drive is lost").await, lost, "{how:?}");
+        })
+        .expect("no stall");
+    }
+}
+
+/// A mirror of two: one drive is lost, one block of the other one cannot be read again. Three copies with one more loss, and RAID 6
+/// with two drives that are filled one after the other.
+#[test]
+fn copies_and_raid_6_lose_no_more_than_the_blocks_either() {
+    for how in ALL {
+        for (level, drives, losses) in [(Level::Raid1, 2, 1), (Level::Raid1, 3, 2), (Level::Raid6, 5, 2)] {
+            let setup = Setup::new(level, drives);
+            let mut sim = setup.sim(33, 2);
+            let all: Vec<_> = (0..drives + 2).map(|index| drive(&sim, index)).collect();
+            let envs = envs(&sim, &setup);
+            sim.run(async move {
+                let what = format!("{how:?} {level} {drives}");
+                let map = setup.geometry().stripe_map(StripeIndex(3));
+                let bad = map.data_cell(DataIndex(0), CopyIndex(0));
+                let mut rest = (0..drives).filter(|slot| *slot != bad.drive.0);
+                let missing: Vec<u16> = rest.by_ref().take(losses).collect();
+                let mut attachment = setup.attachment(&envs[0]).await;
+                for slot in &missing {
+                    attachment.state = attachment.state.with_stale(DriveIndex(*slot), &regions(&setup));
+                }
+                let bench = Bench::attach(envs, attachment).await;
+                let volume = bench.volume();
+                let mut bytes = pattern(1, volume.spec().capacity.0);
+                write(volume, 0, &bytes).await.expect("writable");
+                break_sectors(&all[bad.drive.as_usize()], bad.offset.0 + 512, 512, how);
+                for slot in &missing {
+                    bench.reports.borrow_mut().clear();
+                    bench.begin(TaskKind::Rebuild { slot: DriveIndex(*slot) }, PACE).await;
+                    assert_eq!(bench.ended().await, [TaskOutcome::Done], "{what}: {slot}");
+                }
+                let start = setup.geometry().stripe_start(StripeIndex(3)).0;
+                let lost = unreadable(volume, &bytes, &what).await;
+                assert!(lost.contains(&(start + 512)), "{what}: {lost:?}");
+                let of_column = |at: &u64| (at - start) % 4096 == 512 && at - start < 3 * 4096;
+                assert!(lost.iter().all(of_column), "{what}: {lost:?}");
+                for at in lost {
+                    write(volume, at, &[9; 512]).await.expect("there is redundancy");
+                    bytes[at as usize..][..512].fill(9);
+                }
+                assert_eq!(unreadable(volume, &bytes, "rewritten").await, [0; 0], "{what}");
+                assert_eq!(replace(&bench, bad.drive.0, drives).await, [TaskOutcome::Done], "{what}");
+                for slot in &missing {
+                    all[usize::from(*slot)].fail_now();
+                }
+                assert_eq!(unreadable(volume, &bytes, "replaced").await, [0; 0], "{what}");
+            })
+            .expect("no stall");
+        }
+    }
+}
+
+/// A region was to be resynced, and one block could not be read however often it was written: the whole region was distrusted, and the
+/// resync began again for ever.
+#[test]
+fn a_resync_ends_though_a_block_is_never_repaired() {
+    for how in ALL {
+        for is_parity in [false, true] {
+            let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
+            let mut sim = setup.sim(34, 0);
+            let all: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
+            let envs = envs(&sim, &setup);
+            let (bad, offset) = if is_parity { parity(&setup, 5) } else { data(&setup, 5, 1) };
+            break_sectors(&all[usize::from(bad)], offset + 1024, 1024, how);
+            sim.run(async move {
+                let bench = Bench::start(envs, &setup).await;
+                let volume = bench.volume();
+                bench.wait(30 * SECOND).await;
+                let what = format!("{how:?}, parity {is_parity}");
+                assert!(volume.recorded_state().unsynced().is_empty(), "{what}");
+                let start = setup.geometry().stripe_start(StripeIndex(5)).0 + 4096;
+                for at in (0..4096).step_by(512) {
+                    let got = read(volume, start + at, 512).await;
+                    assert_eq!(got.is_err(), !is_parity && (1024..2048).contains(&at), "{what}: at {at}");
+                }
+            })
+            .expect("no stall");
+        }
+    }
+}
+
+/// A drive was missing, and another one refused a host's write of one block. The other drives had the write by then, so redundancy did
+/// not tell what the missing drive held beside it; and the whole region was distrusted, so that no block of the missing drive
+/// could be had any more.
+#[test]
+fn a_refused_write_of_a_degraded_stripe_costs_no_other_block() {
+    for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 4)] {
+        for is_readable in [true, false] {
+            let setup = Setup::new(level, drives);
+            let mut sim = setup.sim(35, 0);
+            let all: Vec<_> = (0..drives).map(|index| drive(&sim, index)).collect();
+            let envs = envs(&sim, &setup);
+            sim.run(async move {
+                let map = setup.geometry().stripe_map(StripeIndex(3));
+                let bad = map.data_cell(DataIndex(u16::from(level == Level::Raid5)), CopyIndex(0));
+                let missing = (0..drives).find(|slot| *slot != bad.drive.0).expect("another one");
+                let mut attachment = setup.attachment(&envs[0]).await;
+                let left: Vec<u16> = (0..drives).filter(|slot| *slot != missing).collect();
+                attachment.state.apply(&Change::InService(slots(&left)));
+                let bench = Bench::attach(envs, attachment).await;
+                let volume = bench.volume();
+                let bytes = pattern(1, volume.spec().capacity.0);
+                write(volume, 0, &bytes).await.expect("writable");
+                let of = &all[bad.drive.as_usize()];
+                of.refuse_writes(range(bad.offset.0 + 512, 512));
+                let start = setup.geometry().stripe_start(StripeIndex(3)).0;
+                let at = if level == Level::Raid5 { start + 4096 } else { start };
+                if !is_readable {
+                    of.make_stuck(range(bad.offset.0 + 512, 512), None);
+                }
+                assert!(write(volume, at, &[5; 2048]).await.is_err(), "nothing has it");
+                bench.wait(SECOND).await;
+                let what = format!("{level}, readable {is_readable}");
+                assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Unsynced(_))), 0, "{what}");
+                for sector in (0..bytes.len() as u64).step_by(512) {
+                    let old = &bytes[sector as usize..][..512];
+                    let is_written = (at..at + 2048).contains(&sector);
+                    match read(volume, sector, 512).await {
+                        Ok(got) => {
+                            assert!(got == old || is_written && got == [5; 512], "{what}: at {sector}")
+                        }
+                        Err(_) => {
+                            // A block that was neither readable nor writable before takes what needed it along.
+                            let in_column = (sector - start) % 4096 == 512 && sector - start < 12288;
+                            assert!(!is_readable && in_column, "{what}: at {sector}");
+                        }
+                    }
+                }
+            })
+            .expect("no stall");
+        }
+    }
+}
