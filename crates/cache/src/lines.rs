@@ -18,9 +18,13 @@ pub trait Held: Clone {
     #[must_use]
     fn cut(&self, at: ByteCount, len: ByteCount) -> Self;
 
-    /// A write that was answered, or what was cut from one, need not be kept any more: it is on the drives, or lies under newer
-    /// data that is there or was answered. Said once of each of its bytes.
+    /// A write that was answered, or what was cut from one, need not be kept any more: it lies under newer data that was answered.
+    /// This or [`Held::destaged`] is called once for each of its bytes.
     fn settled(&self);
+
+    /// The same, where it was destaged: the drives may have it in their volatile caches alone. It is kept until they have been
+    /// flushed.
+    fn destaged(&self);
 }
 
 /// A write of one stripe.
@@ -149,8 +153,8 @@ impl<T: Held> Lines<T> {
     /// A destage is done. `failed`: which of its writes did not get to the drives, by their places among those it took. What of
     /// these was answered stays in the line, which is *pinned*: it waits for [`Lines::retry`]. Writes whose hosts wait, and that
     /// must come after it, fail as well: these are handed out. The line, and the one after it, are to be asked whether
-    /// something may begin. Hosts whose writes are on the drives are told after this: until then, what lies beneath is kept,
-    /// and a kill would lay it over them.
+    /// something may begin. Hosts whose writes are on the drives are told after this, and after the caller has cleared
+    /// what lies beneath: until then it is kept, and a kill would lay it over them.
     ///
     /// # Panics
     /// When it has not begun; or when a write of it that is on the drives, and whose host waits, comes after one of the same cells
@@ -166,7 +170,7 @@ impl<T: Held> Lines<T> {
                 self.dirt.remove(entry.since, entry.write.range.len);
                 match has_failed {
                     true => back.push(entry),
-                    false => entry.write.held.settled(),
+                    false => entry.write.held.destaged(),
                 }
                 continue;
             }

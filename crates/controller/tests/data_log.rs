@@ -5,6 +5,8 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
 use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
+use env::Durability;
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
@@ -355,5 +357,48 @@ fn a_logged_write_outlives_a_power_cut_without_a_flush_and_waits_for_no_member()
         bench.write("data", 8192, 8, 4096);
         assert!(written(&bench, &DRIVES) > members);
         assert_eq!(bench.show("data").cache.dirty_bytes, 0);
+    }
+}
+
+/// Lets so long pass.
+fn sleep(bench: &mut Bench, milliseconds: u64) {
+    let env = bench.sim.env();
+    bench.sim.run(async move { env.sleep(Duration::from_millis(milliseconds)).await }).expect("it ends");
+}
+
+/// What a host flushed was in the log, was destaged for its age, and its cache block was free as soon as the drives had taken it. The
+/// process was killed and the drives' enclosure lost its power: the memory was there, so no record was replayed, and the drives had lost
+/// it from their volatile caches.
+#[test]
+fn what_was_flushed_is_kept_until_the_drives_have_it_durably() {
+    for after in (0..40).map(|tick| tick * 250) {
+        let mut bench = prepared(21, 2, &LOG);
+        bench.write("data", 2 * STRIP, 66, 4096);
+        flush(&mut bench);
+        sleep(&mut bench, after);
+        end(&mut bench, End::Killed);
+        DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").power_cut());
+        bench.boot(&[]);
+        bench.expect("data", 2 * STRIP, 66, 4096);
+    }
+}
+
+/// A block was destaged and is kept until a flush. A write of it that the cache does not absorb was acknowledged, and the process killed: the
+/// older block that was still in the memory came over it.
+#[test]
+fn what_is_kept_until_a_flush_does_not_come_over_a_write_past_the_cache() {
+    for after in (0..40).map(|step| 4800 + step * 20) {
+        let mut bench = prepared(22, 1, &LOG);
+        bench.write("data", 2 * STRIP, 66, 4096);
+        sleep(&mut bench, after);
+        let volume = bench.shards[0].volume_named("data").expect("it is served");
+        let range = ByteRange::new(ByteOffset(2 * STRIP + 512), ByteCount(1024));
+        let zeroed = async move { volume.write_zeroes(range, Durability::Cached).await };
+        bench.sim.run(zeroed).expect("it ends").expect("zeroed");
+        end(&mut bench, End::Killed);
+        bench.boot(&[]);
+        bench.expect("data", 2 * STRIP, 66, 512);
+        bench.expect("data", 2 * STRIP + 512, 0, 1024);
+        bench.expect("data", 2 * STRIP + 1536, 66, 2560);
     }
 }

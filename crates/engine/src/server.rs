@@ -294,7 +294,7 @@ impl Shard {
             let drained = match volume.promises_by_log() {
                 // Then nothing of that counts any more.
                 true => volume.drain_and_flush().await,
-                false => volume.drain_cache().await,
+                false => volume.empty_cache().await,
             };
             if let Err(error) = drained {
                 let (name, dirty) = (volume.name(), volume.cache_counters().dirty);

@@ -10,9 +10,11 @@
 //! # The protocol
 //! 1. A write is cut at multiples of [`CELL`] of its volume. Each part goes to a cell, then its descriptor is written, its
 //!    sequence number last: a part is there or not. The host is answered when all are.
-//! 2. What was on the drives already, or lies under newer data that is in cells, is [done](Cells::done). Its descriptor is
-//!    cleared when none that is older says anything of the same bytes.
-//! 3. After a kill all descriptors that are valid are laid over what the drives hold, in the order of their sequence numbers.
+//! 2. What the drives have been flushed for, or lies under newer data that is in cells, is [done](Cells::done). Its descriptor is
+//!    cleared when none that is older says anything of the same bytes. What the drives merely took is not done: a drive that loses
+//!    its volatile cache lacks it, though a data log that is not replayed had promised it.
+//! 3. A write past the cells is acknowledged when no older descriptor of its bytes is valid any more.
+//! 4. After a kill all descriptors that are valid are laid over what the drives hold, in the order of their sequence numbers.
 //!
 //! # Why that is right
 //! The newest data of a sector that was answered is on the drives, or in a cell. It is on the drives and not in a cell only if
@@ -177,6 +179,13 @@ impl Cells {
     /// How many cells are free.
     pub fn free(&self) -> usize {
         self.free.len()
+    }
+
+    /// Whether a descriptor of any of these bytes' cells is valid.
+    pub fn has_any(&self, volume: u32, range: ByteRange) -> bool {
+        let cells = range.align_out(CELL);
+        let (first, end) = (cells.start.0 / CELL.0, cells.end().0 / CELL.0);
+        self.live.range((volume, first)..(volume, end)).next().is_some()
     }
 
     /// A cell for bytes of a write. `None`: none is free.

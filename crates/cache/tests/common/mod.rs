@@ -33,6 +33,10 @@ impl Held for Number {
     fn settled(&self) {
         SETTLED.with_borrow_mut(|settled| settled.push(*self));
     }
+
+    fn destaged(&self) {
+        self.settled();
+    }
 }
 
 pub fn kib(start: u64, len: u64) -> ByteRange {

@@ -295,7 +295,7 @@ impl Cache {
         }
         self.drain_cache().await?;
         if !drives_are_flushed {
-            self.flush_once().await?;
+            self.flush_destaged().await?;
         }
         self.fenced().await
     }
@@ -390,7 +390,7 @@ impl Cache {
     /// When something cannot be written, or a drive cannot make durable what it holds.
     pub(crate) async fn drain_and_flush(self: &Rc<Self>) -> Result<(), IoError> {
         self.drain_cache().await?;
-        self.flush_once().await
+        self.flush_destaged().await
     }
 
     /// Done when no record of an earlier start counts.
@@ -411,7 +411,7 @@ impl Cache {
 
     async fn flush_what_is_written(self: &Rc<Self>) -> Result<(), IoError> {
         let written = self.promises.written.get();
-        self.flush_once().await?;
+        self.flush_destaged().await?;
         self.promises.flushed.set(written.max(self.promises.flushed.get()));
         Ok(())
     }

@@ -49,7 +49,8 @@ pub(super) async fn wait(cache: &Rc<Cache>, waiting: &Rc<Waiting>) -> Result<(),
     }
 }
 
-/// Carries out a destage for all whose writes it takes, and tells them.
+/// Carries out a destage for all whose writes it takes, and tells them. A write whose host waits is in no cell: where older data of
+/// its bytes is kept in cells until a flush, a kill would lay that over it. So these cells are cleared before its host is told.
 pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
     let stripe = destage.stripe;
     let held = lock_columns(cache, stripe, destage.columns.clone()).await;
@@ -71,10 +72,15 @@ pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
         }
     }
     let failed = (0..writes.len()).filter(|index| results[*index].is_err());
-    // Before any host is told: what lies beneath its write is forgotten by that.
     cache.end(destage, &failed.collect::<SmallVec<[usize; 4]>>());
-    for (write, result) in writes.iter().zip(results).filter(|(write, _)| !write.answered) {
-        write.held.write.tell(cache.shard.env(), Told::Done(result));
+    let waits = || writes.iter().zip(&results).filter(|(write, _)| !write.answered);
+    let cleared =
+        match waits().any(|(write, result)| result.is_ok() && cache.is_kept_beneath(stripe, write.range)) {
+            true => Box::pin(cache.flush_destaged()).await,
+            false => Ok(()),
+        };
+    for (write, result) in waits() {
+        write.held.write.tell(cache.shard.env(), Told::Done(result.and(cleared)));
     }
 }
 

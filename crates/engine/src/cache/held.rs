@@ -58,4 +58,11 @@ impl HeldOf for Held {
             Bytes::InCells(stored) => stored.settle(),
         }
     }
+
+    fn destaged(&self) {
+        match &self.bytes {
+            Bytes::Given(_) => {}
+            Bytes::InCells(stored) => stored.keep_until_flushed(),
+        }
+    }
 }

@@ -9,6 +9,9 @@
 //! | when more than the lower of its [marks](crate::Marks) is taken of the room | what comes needs room |
 //! | when no host has asked for anything for a while | the drives have nothing else to do |
 //!
+//! What was destaged stays in its cells until the drives have been flushed ([`CellRoom`]): by a host, when it takes up too much of
+//! the memory, when no host asks for anything, or after [`AGE`].
+//!
 //! Lines are destaged as an elevator comes to them, as many strips at a time as the drives can put in order. More would be of no
 //! use to them, and hosts' reads would wait behind all of it.
 
@@ -61,6 +64,12 @@ pub(super) struct Absorbing {
     /// Whether anything has been destaged since the last tick: what could not be may be now.
     has_destaged: Cell<bool>,
     last_error: Cell<Option<IoError>>,
+    /// The drives are being flushed for what was destaged.
+    is_flushing: Cell<bool>,
+    /// They could not be, when that was tried last.
+    flush_failed: Cell<bool>,
+    /// When they were last.
+    flushed_at: Cell<Instant>,
     /// A destage has ended.
     changed: Signal,
     counters: Cell<CacheCounters>,
@@ -81,6 +90,9 @@ impl Absorbing {
             requests: Cell::new(0),
             has_destaged: Cell::new(false),
             last_error: Cell::new(None),
+            is_flushing: Cell::new(false),
+            flush_failed: Cell::new(false),
+            flushed_at: Cell::new(env.now()),
             changed: Signal::default(),
             counters: Cell::default(),
         }
@@ -144,7 +156,7 @@ impl Cache {
         }
         let meanwhile = absorb.max(Absorb::NoMore);
         self.absorb.set(meanwhile);
-        self.drain_cache().await?;
+        self.empty_cache().await?;
         // Somebody may have wished for something else in the meantime.
         if self.absorb.get() == meanwhile {
             self.absorb.set(absorb);
@@ -165,7 +177,7 @@ impl Cache {
     /// Room for a write that is to be answered now, as soon as there is some. `None`: it is to be answered when it is on
     /// the drives.
     pub(crate) async fn room_for(
-        &self,
+        self: &Rc<Self>,
         stripe: StripeIndex,
         range: ByteRange,
         data: &Slice,
@@ -189,8 +201,9 @@ impl Cache {
                 return true;
             }
             room = cells.try_reserve(need);
+            let is_flushed_for_room = room.is_none() && self.flushes_for_room();
             // Another volume may have all of it, and never give it back: nothing of this one would make room.
-            room.is_some() || self.lines.borrow().oldest_dirty().is_none()
+            room.is_some() || (!is_flushed_for_room && self.lines.borrow().oldest_dirty().is_none())
         };
         cells.changed.wait_until(self.shard.env(), found).await;
         room
@@ -246,13 +259,74 @@ impl Cache {
         }
     }
 
+    /// Whether something was destaged that the drives have not been flushed for.
+    fn has_destaged(&self) -> bool {
+        self.index.get().is_some_and(|index| self.shard.cells().has_destaged(index))
+    }
+
+    /// Whether cells have bytes of a stripe that a write past them was laid over.
+    pub(super) fn is_kept_beneath(&self, stripe: StripeIndex, range: ByteRange) -> bool {
+        let has_any = |index| self.shard.cells().has_any(index, self.in_volume(stripe, range));
+        self.uses_write_back() && self.index.get().is_some_and(has_any)
+    }
+
+    /// Flushes every drive in use: what was destaged before need not be kept after that.
+    ///
+    /// # Errors
+    /// When some drive cannot make durable what it holds.
+    pub(crate) async fn flush_destaged(self: &Rc<Self>) -> Result<(), IoError> {
+        let begun = self.index.get().and_then(|index| self.shard.cells().begin_flush(index));
+        let flushed = self.flush_once().await;
+        self.absorbing.flush_failed.set(flushed.is_err());
+        self.absorbing.flushed_at.set(self.shard.env().now());
+        if let (Ok(()), Some(begun)) = (&flushed, begun) {
+            begun.flushed();
+        }
+        self.shard.cells().changed.notify(self.shard.env());
+        flushed
+    }
+
+    /// Whether a flush of the drives makes room in the cache, and is under way.
+    fn flushes_for_room(self: &Rc<Self>) -> bool {
+        let absorbing = &self.absorbing;
+        if !absorbing.is_flushing.get() && self.has_destaged() && !absorbing.flush_failed.get() {
+            self.flush_soon();
+        }
+        absorbing.is_flushing.get() || self.is_flushed_by_others()
+    }
+
+    fn is_flushed_by_others(&self) -> bool {
+        self.index.get().is_some_and(|index| self.shard.cells().is_flushing(index))
+    }
+
+    /// Has the drives flushed for what was destaged, in the background.
+    fn flush_soon(self: &Rc<Self>) {
+        if self.absorbing.is_flushing.get() {
+            return;
+        }
+        let Ok(user) = self.enter() else { return };
+        self.absorbing.is_flushing.set(true);
+        let cache = self.clone();
+        self.shard.env().spawn("flush what was destaged", async move {
+            let _user = user;
+            if let Err(error) = cache.flush_destaged().await {
+                tracing::warn!(volume = %cache.name(), "the cache keeps what was destaged: {error}");
+            }
+            cache.absorbing.is_flushing.set(false);
+            cache.shard.cells().changed.notify(cache.shard.env());
+        });
+    }
+
     /// Why something that was answered could not be destaged.
     pub(super) fn last_error(&self) -> IoError {
         self.absorbing.last_error.get().unwrap_or(IoError::new(env::IoErrorKind::Gone))
     }
 
     /// A destage has ended.
-    pub(super) fn note_ended(&self) {
+    pub(super) fn note_ended(self: &Rc<Self>) {
+        if self.shard.cells().is_flush_due() && self.has_destaged() {
+            self.flush_soon();
+        }
         self.absorbing.changed.notify(self.shard.env());
         self.shard.cells().changed.notify(self.shard.env());
         self.publish();
@@ -326,6 +400,19 @@ impl Cache {
         self.destage_up_to(latest).await
     }
 
+    /// Destages what is dirty now. Done when the drives have all of it durably and nothing is in cells any more.
+    ///
+    /// # Errors
+    /// Why something could not be written, or a drive cannot make durable what it holds.
+    pub(crate) async fn empty_cache(self: &Rc<Self>) -> Result<(), IoError> {
+        self.drain_cache().await?;
+        // One that is under way may fail, and leave what it was to clear.
+        while self.has_destaged() || self.is_flushed_by_others() {
+            self.flush_destaged().await?;
+        }
+        Ok(())
+    }
+
     /// Begins to destage what is dirty now, as fast as the drives can.
     pub(super) fn destage_soon(&self) {
         let latest = self.lines.borrow().latest();
@@ -364,16 +451,17 @@ impl Cache {
         }
     }
 
-    /// Destages what is dirty of a line. Done when all of it that there was is on the drives.
+    /// Destages what is dirty of a line. Done when all of it that there was is on the drives, and nothing of it in cells.
     ///
     /// # Errors
     /// Why it could not be written.
     pub(crate) async fn clean_line(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
-        if self.lines.borrow().oldest_of_line(stripe).is_none() {
+        let whole = ByteRange::new(ByteOffset::ZERO, self.geometry().stripe_bytes());
+        if self.lines.borrow().oldest_of_line(stripe).is_none() && !self.is_kept_beneath(stripe, whole) {
             return Ok(());
         }
         // Few trims meet anything dirty, and what is dirty elsewhere has to go some time.
-        Box::pin(self.drain_cache()).await
+        Box::pin(self.empty_cache()).await
     }
 
     /// Tries what could not be destaged.
@@ -408,13 +496,14 @@ impl Cache {
     }
 
     /// The clock has moved on. Whether it is looked at again.
-    fn look_at_clock(&self) -> bool {
+    fn look_at_clock(self: &Rc<Self>) -> bool {
         let absorbing = &self.absorbing;
         // What somebody looked at may be free by now.
         self.shard.cells().changed.notify(self.shard.env());
         self.publish();
         let (now, mut ages) = (self.shard.env().now(), absorbing.ages.borrow_mut());
-        if self.lines.borrow().oldest_dirty().is_none() {
+        let is_dirty = self.lines.borrow().oldest_dirty().is_some();
+        if !is_dirty && !self.has_destaged() {
             ages.clear();
             return false;
         }
@@ -426,6 +515,10 @@ impl Cache {
         drop(ages);
         let requests = self.shard.hosts().requests() + absorbing.counters.get().absorbed;
         absorbing.is_idle.set(absorbing.requests.replace(requests) == requests);
+        let is_old = now.since(absorbing.flushed_at.get()) >= AGE;
+        if self.has_destaged() && (is_old || absorbing.is_idle.get()) {
+            self.flush_soon();
+        }
         self.retry(if absorbing.has_destaged.replace(false) { usize::MAX } else { 1 });
         self.pump();
         true

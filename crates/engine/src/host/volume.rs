@@ -427,7 +427,7 @@ impl Volume {
             Box::pin(split::secure(self, self.next_tag(), flushes)).await?;
         }
         match flushes {
-            true => self.flush_once().await,
+            true => self.flush_destaged().await,
             false => Ok(()),
         }
     }

@@ -5,6 +5,9 @@
 //! is told that it is anywhere. A cell is free when nothing is in it, *and* nobody looks at it any more, nor at what a write has beside it: a
 //! drive that does not return what it was given keeps these cells for as long.
 //!
+//! A write that was destaged stays in its cells until its drives [have been flushed](CellRoom::begin_flush): the data log may
+//! have promised it, and is not replayed while this memory is there. A drive that loses its volatile cache lacks it.
+//!
 //! Nothing is forgotten by being dropped: a cell is cleared where somebody says that it is [settled](Stored::settle), and
 //! nowhere else. A volume that goes away, or a process that ends, leaves what it has.
 
@@ -17,8 +20,13 @@ use log::memory::descriptor_at;
 use log::{CELL, CellRange, Cells, Descriptor};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
+
+/// Drives are flushed for room when as large a part of the memory has been destaged since: seldom enough that they are not kept
+/// from anything else, and often enough that hosts do not wait for room.
+const DESTAGED_SHARE: usize = 8;
 
 /// The cache's memory on a shard. Whoever waits for it waits for destages, which need none of it.
 pub(crate) struct CellRoom {
@@ -27,6 +35,10 @@ pub(crate) struct CellRoom {
     cells: RefCell<Cells>,
     /// The cells by their numbers.
     contents: RefCell<Contents<Content>>,
+    /// What was destaged of each volume, and not flushed.
+    destaged: RefCell<BTreeMap<u32, Destaged>>,
+    /// How many cells that takes.
+    destaged_cells: Cell<usize>,
     /// Cells that were cleared, and that somebody may look at still.
     viewed: RefCell<Vec<Viewed>>,
     /// How many these are.
@@ -54,6 +66,21 @@ enum Content {
 struct Viewed {
     run: Rc<CellRun>,
     cells: Places,
+}
+
+/// Writes of a volume that were destaged, and are kept until its drives have been flushed.
+#[derive(Default)]
+struct Destaged {
+    parts: Vec<(Rc<CellRun>, ByteRange)>,
+    /// The same as long as the volume has not been [taken up](CellRoom::all_of) anew.
+    life: Rc<()>,
+}
+
+/// A flush of a volume's drives that is about to begin, and what was destaged before it. Where it does not succeed, that stays.
+pub(crate) struct FlushBegun {
+    of: Rc<CellRoom>,
+    volume: u32,
+    destaged: Destaged,
 }
 
 /// Cells that are set aside for a write.
@@ -84,6 +111,8 @@ impl CellRoom {
             words: RefCell::default(),
             cells: RefCell::default(),
             contents: RefCell::default(),
+            destaged: RefCell::default(),
+            destaged_cells: Cell::new(0),
             viewed: RefCell::default(),
             viewed_cells: Cell::new(0),
             reserved: Cell::new(0),
@@ -141,6 +170,9 @@ impl CellRoom {
     /// Everything that is in cells of a volume, oldest first: what laid over its drives gives what its hosts were promised. Whatever
     /// was stored before is to be settled by these, and not by those that [`CellRoom::store`] gave.
     pub(crate) fn all_of(self: &Rc<Self>, volume: u32) -> Vec<Stored> {
+        // What was destaged before is dirty again: nobody flushes for that any more.
+        let before = self.destaged.borrow_mut().remove(&volume).unwrap_or_default();
+        self.count_destaged_out(&before.parts);
         let contents = self.contents.borrow();
         let kept = contents.iter().filter_map(|(slot, content)| match content {
             Content::Kept(run) if run.volume == volume => Some((slot, run.take_up(slot), run.clone())),
@@ -219,6 +251,40 @@ impl CellRoom {
         self.changed.notify(&self.env);
     }
 
+    /// Whether something of a volume was destaged that its drives have not been flushed for.
+    pub(crate) fn has_destaged(&self, volume: u32) -> bool {
+        self.destaged.borrow().get(&volume).is_some_and(|destaged| !destaged.parts.is_empty())
+    }
+
+    /// Whether a flush of its drives has begun that may clear some of it.
+    pub(crate) fn is_flushing(&self, volume: u32) -> bool {
+        self.destaged.borrow().get(&volume).is_some_and(|destaged| Rc::strong_count(&destaged.life) > 1)
+    }
+
+    /// Whether that is so much that the drives are to be flushed for the room it takes.
+    pub(crate) fn is_flush_due(&self) -> bool {
+        self.destaged_cells.get() * DESTAGED_SHARE >= self.total().max(1)
+    }
+
+    /// Whether something is in cells of a volume's bytes, dirty or destaged.
+    pub(crate) fn has_any(&self, volume: u32, range: ByteRange) -> bool {
+        self.cells.borrow().has_any(volume, range)
+    }
+
+    /// The drives of a volume are about to be flushed. When that has succeeded, [`FlushBegun::flushed`] clears what was destaged
+    /// before. `None`: nothing was.
+    pub(crate) fn begin_flush(self: &Rc<Self>, volume: u32) -> Option<FlushBegun> {
+        let mut all = self.destaged.borrow_mut();
+        let destaged = all.get_mut(&volume).filter(|destaged| !destaged.parts.is_empty())?;
+        let begun = Destaged { parts: std::mem::take(&mut destaged.parts), life: destaged.life.clone() };
+        Some(FlushBegun { of: self.clone(), volume, destaged: begun })
+    }
+
+    fn count_destaged_out(&self, parts: &[(Rc<CellRun>, ByteRange)]) {
+        let cells: usize = parts.iter().map(|(_, range)| CellRoom::cells_for(*range)).sum();
+        self.destaged_cells.set(self.destaged_cells.get() - cells);
+    }
+
     /// Cells of the volume of which a write has nothing any more that is to be kept.
     fn done(&self, run: &CellRun, done: &[u64]) {
         let words = self.words.borrow();
@@ -264,9 +330,11 @@ impl CellRoom {
         self.total.get()
     }
 
-    /// How many of them are taken, or set aside, in percent.
+    /// How many of them are dirty, or set aside, in percent.
     pub(crate) fn fill(&self) -> usize {
         let taken = self.total() - self.cells.borrow().free() - self.viewed_cells.get();
+        // A cell of which several parts were destaged counts for each.
+        let taken = taken.saturating_sub(self.destaged_cells.get());
         (taken + self.reserved.get()) * 100 / self.total().max(1)
     }
 }
@@ -289,9 +357,53 @@ impl Stored {
         self.run.slices(self.range)
     }
 
-    /// It need not be kept: it is on the drives, or lies under newer data that is there, or in cells. Said once of each byte.
+    /// It need not be kept: it lies under newer data that is in cells, or is given up. This or [`Stored::keep_until_flushed`] is
+    /// called once for each byte.
     pub(crate) fn settle(&self) {
         self.of.done(&self.run, &self.run.settle(self.range));
+    }
+
+    /// It was destaged: it need not be kept when the drives have been flushed.
+    pub(crate) fn keep_until_flushed(&self) {
+        let count = &self.of.destaged_cells;
+        count.set(count.get() + CellRoom::cells_for(self.range));
+        let mut destaged = self.of.destaged.borrow_mut();
+        destaged.entry(self.run.volume).or_default().parts.push((self.run.clone(), self.range));
+    }
+}
+
+impl FlushBegun {
+    /// The flush has succeeded: what was destaged before it is cleared.
+    pub(crate) fn flushed(mut self) {
+        if !self.is_current() {
+            return;
+        }
+        let parts = std::mem::take(&mut self.destaged.parts);
+        self.of.count_destaged_out(&parts);
+        for (run, range) in parts {
+            self.of.done(&run, &run.settle(range));
+        }
+    }
+
+    /// Whether the volume has not been taken up anew since.
+    fn is_current(&self) -> bool {
+        let all = self.of.destaged.borrow();
+        all.get(&self.volume).is_some_and(|now| Rc::ptr_eq(&now.life, &self.destaged.life))
+    }
+}
+
+impl Drop for FlushBegun {
+    fn drop(&mut self) {
+        let mut parts = std::mem::take(&mut self.destaged.parts);
+        if parts.is_empty() {
+            return;
+        }
+        if !self.is_current() {
+            return self.of.count_destaged_out(&parts);
+        }
+        if let Some(now) = self.of.destaged.borrow_mut().get_mut(&self.volume) {
+            now.parts.append(&mut parts);
+        }
     }
 }
 
