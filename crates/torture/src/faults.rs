@@ -197,7 +197,7 @@ impl Faults {
 
     /// Drives of which blocks cannot be read now.
     pub fn unreadable(&self) -> DriveSet {
-        self.unreadable.clone()
+        self.unreadable
     }
 
     /// Whether blocks of any drive could not be read at some time.

@@ -189,7 +189,7 @@ fn the_operators_word_is_not_about_blocks_that_cannot_be_read_since() {
     let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
     let rebuilt = DriveSet::EMPTY.with(DriveIndex(0)).with(DriveIndex(1));
     scene.crash(Fate::PowerCut);
-    scene.array.out.set(rebuilt.clone());
+    scene.array.out.set(rebuilt);
     scene.synced.set(false);
     assert!(scene.may_fail(), "nobody has given a word");
     scene.forced.set(rebuilt);
