@@ -100,6 +100,9 @@ fn a_rebuild_beside_a_block_that_no_write_repairs_costs_that_block_alone() {
                 assert_eq!(read(volume, at, 512).await.expect("acknowledged"), [9; 512], "{how:?}");
             }
             assert_eq!(unreadable(volume, &bytes, "rewritten").await, [0; 0], "{how:?}");
+            // What it held before can be read again: that is not what was written.
+            all[usize::from(bad)].heal(range(offset + 512, 512));
+            assert_eq!(unreadable(volume, &bytes, "healed").await, [0; 0], "{how:?}");
             // The drive with the block can be replaced, and then every other drive be lost.
             assert_eq!(replace(&bench, bad, 4).await, [TaskOutcome::Done], "{how:?}");
             assert!(volume.recorded_state().is_optimal(), "{how:?}");

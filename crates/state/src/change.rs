@@ -3,7 +3,7 @@
 use crate::initialisation::{Initialisation, StripeSet};
 use crate::punctured::BlockList;
 use crate::region_set::{RegionIndex, RegionSet};
-use crate::volume::{Forced, Relocated, VolumeState};
+use crate::volume::{Forced, Relocated, SlotState, VolumeState};
 use units::{ByteRange, DriveIndex, DriveSet};
 
 /// One change of a volume's state. The controller makes it durable before it sends it, where a start has to know of it.
@@ -154,9 +154,8 @@ impl VolumeState {
                 self.swap(*slot, stale);
                 self.set_replacement(*slot, None);
                 // What was given to the new drive it has: one that refused any of it was not promoted.
-                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
-                    slot.excluded = BlockList::NONE;
-                }
+                let slot = self.slots.get_mut(slot.as_usize());
+                slot.into_iter().for_each(|slot| slot.excluded = BlockList::NONE);
             }
             Change::ReplacementBegan { slot, left } => {
                 let left = self.own(left);
@@ -211,30 +210,26 @@ impl VolumeState {
                 self.forced.by_log.insert_all(&forced);
             }
             Change::Moved { slot, regions, to_spare } => self.move_cells(*slot, regions, *to_spare),
-            Change::Punctured { slot, ranges } => {
-                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
-                    ranges.iter().for_each(|range| slot.punctured.insert(*range));
-                }
-            }
-            Change::Rewritten { slot, ranges } => {
-                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
-                    ranges.iter().for_each(|range| slot.punctured.remove(*range));
-                }
-            }
-            Change::Excluded { slot, ranges } => {
-                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
-                    ranges.iter().for_each(|range| slot.excluded.insert(*range));
-                }
-            }
-            Change::Included { slot, ranges } => {
-                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
-                    ranges.iter().for_each(|range| slot.excluded.remove(*range));
-                }
-            }
+            Change::Punctured { slot, ranges }
+            | Change::Rewritten { slot, ranges }
+            | Change::Excluded { slot, ranges }
+            | Change::Included { slot, ranges } => self.change_blocks(change, *slot, ranges),
         }
         self.summary = self.sum_up();
         self.revision += u64::from(change.may_change_plans());
         assert_eq!(self.check(), Ok(()), "{change:?}");
+    }
+
+    fn change_blocks(&mut self, change: &Change, slot: DriveIndex, ranges: &[ByteRange]) {
+        let Some(SlotState { punctured, excluded, .. }) = self.slots.get_mut(slot.as_usize()) else { return };
+        for range in ranges {
+            match change {
+                Change::Punctured { .. } => punctured.insert(*range),
+                Change::Rewritten { .. } => punctured.remove(*range),
+                Change::Excluded { .. } => excluded.insert(*range),
+                _ => excluded.remove(*range),
+            }
+        }
     }
 
     /// The state before anything is known to be wrong, with these regions never written. For a state that is put

@@ -327,9 +327,7 @@ impl Arrays {
             };
             if !fits {
                 refused.push(number);
-                if matches!(what, What::Punctured(_, true) | What::Excluded(_, true)) {
-                    self.report_list_full(array, volume, *slot);
-                }
+                self.report_full_list(array, report);
             }
         }
         let recorded =
@@ -347,9 +345,12 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
-    /// There is no room in a label for blocks of a drive.
-    fn report_list_full(&self, array: &Array, volume: &Volume, slot: usize) {
-        let (drive, name) = (self.member_name(array, slot), volume.name());
+    /// Says so where there was no room in a label for blocks of a drive.
+    fn report_full_list(&self, array: &Array, refused: &ToRecord) {
+        if !matches!(refused.what, What::Punctured(_, true) | What::Excluded(_, true)) {
+            return;
+        }
+        let (drive, name) = (self.member_name(array, refused.slot), refused.volume.name());
         let text = format!(
             "blocks of drive {drive} that cannot be read or written in '{name}' are too many to be listed: writes of them fail, and regions with them are not rebuilt; replace the drive"
         );

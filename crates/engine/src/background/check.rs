@@ -86,8 +86,8 @@ async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Re
     let mut trouble = Trouble::default();
     let request = Request::Verify { columns: WHOLE_STRIP };
     let (mut ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
-    if !trouble.is_empty() {
-        task.count(|progress| progress.repaired += 1);
+    let has_trouble = !trouble.is_empty();
+    if has_trouble {
         match mode {
             Mode::Exclusive => {
                 volume.mend(stripe, &trouble.places, Mend::Look).await?;
@@ -97,6 +97,9 @@ async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Re
             Mode::Shared => volume.repair_later(stripe, trouble.places.clone()),
         }
     }
+    // What a drive does not keep is not written anew, however often that is tried.
+    let is_repaired = has_trouble && !volume.lacks_blocks(stripe);
+    task.count(|progress| progress.repaired += u64::from(is_repaired));
     let is_whole = matches!(ended, Ended::Done { .. }) && trouble.is_empty() && !volume.lacks_blocks(stripe);
     task.count(|progress| progress.uncompared += u64::from(!is_whole));
     let mismatch = match ended {

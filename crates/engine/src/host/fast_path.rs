@@ -70,6 +70,9 @@ fn copy_in_doubt(
     if volume.geometry().copies() > 1 && !volume.state().is_synced(region) {
         return None; // Copies may differ: one speaks for all.
     }
+    if volume.has_excluded(stripe) {
+        return None; // What a drive holds there may not be what was written.
+    }
     let home = map.data_cell(index, CopyIndex(0));
     let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
     if volume.state().is_punctured(home.drive, lost) || volume.relocated_in(region).is_some() {

@@ -5,6 +5,7 @@
 
 mod confirm;
 mod forced;
+mod giving_up;
 mod ladder;
 mod reading;
 mod repair;

@@ -20,6 +20,7 @@ mod journal;
 mod payload;
 mod stripes;
 mod together;
+mod write_faults;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
 pub(crate) use clean::CleanUse;
