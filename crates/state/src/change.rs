@@ -177,23 +177,9 @@ impl VolumeState {
             }
             Change::Unmarked(regions) => self.marked.remove_all(regions),
             Change::Written(regions) => self.unwritten.remove_all(regions),
-            Change::StripesInitialised { region, stripes } => {
-                let partly = self.initialisation.as_mut();
-                partly.into_iter().for_each(|partly| partly.insert(*region, stripes));
-            }
-            Change::Initialised(regions) => {
-                if let Some(partly) = &mut self.initialisation {
-                    partly.complete(regions);
-                    self.unwritten.remove_all(regions);
-                }
-            }
-            Change::Uninitialised(regions) => {
-                let regions = self.own(regions);
-                let partly = self.initialisation.get_or_insert_default();
-                partly.complete(&regions);
-                partly.begin(&regions.intersection(&self.marked.clone().union(&self.unsynced)));
-                self.unwritten.insert_all(&regions.minus(&self.marked).minus(&self.unsynced));
-            }
+            Change::StripesInitialised { region, stripes } => self.initialise(*region, stripes),
+            Change::Initialised(regions) => self.complete(regions),
+            Change::Uninitialised(regions) => self.uninitialise(regions),
             Change::Synced(regions) => {
                 self.unsynced.remove_all(regions);
                 self.forced.forget(regions);
@@ -280,6 +266,29 @@ impl VolumeState {
     /// The regions of a set that the volume has.
     fn own(&self, regions: &RegionSet) -> RegionSet {
         regions.intersection(&RegionSet::first(self.regions))
+    }
+
+    /// These stripes of a region are initialised.
+    fn initialise(&mut self, region: RegionIndex, stripes: &StripeSet) {
+        let partly = self.initialisation.as_mut();
+        partly.into_iter().for_each(|partly| partly.insert(region, stripes));
+    }
+
+    /// Every stripe of these regions is initialised.
+    fn complete(&mut self, regions: &RegionSet) {
+        if let Some(partly) = &mut self.initialisation {
+            partly.complete(regions);
+            self.unwritten.remove_all(regions);
+        }
+    }
+
+    /// No stripe of these regions is initialised.
+    fn uninitialise(&mut self, regions: &RegionSet) {
+        let regions = self.own(regions);
+        let partly = self.initialisation.get_or_insert_default();
+        partly.complete(&regions);
+        partly.begin(&regions.intersection(&self.marked.clone().union(&self.unsynced)));
+        self.unwritten.insert_all(&regions.minus(&self.marked).minus(&self.unsynced));
     }
 
     /// Writes to these regions are about to begin, or were left unfinished.

@@ -38,7 +38,7 @@ impl StripeSet {
     /// The first `count` stripes.
     pub fn first(count: u64) -> StripeSet {
         let mut set = StripeSet { words: vec![u64::MAX; (count / 64) as usize] };
-        if count % 64 > 0 {
+        if !count.is_multiple_of(64) {
             set.words.push((1 << (count % 64)) - 1);
         }
         set

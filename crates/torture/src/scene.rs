@@ -22,7 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
-use world_sim::{SimDrive, SimHandle, Trimmed, Unwritten};
+use world_sim::{SimDrive, SimHandle, Trimmed};
 
 /// Sectors of which redundancy may not tell the truth until it agrees.
 #[derive(Clone, Debug, Default)]
@@ -167,10 +167,8 @@ impl Scene {
         beside: Vec<Rc<Scene>>,
         has_log: bool,
     ) -> Rc<Scene> {
-        let noise = setup.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
-        // What no host has written reads as zeros, but where no redundancy tells it from what the drives held.
-        let is_anything = noise && !setup.level.is_redundant();
-        let oracle = new_oracle(&setup, if is_anything { Value::Anything } else { Value::Zeroes }, has_log);
+        let beginning = if setup.begins_with_zeros() { Value::Zeroes } else { Value::Anything };
+        let oracle = new_oracle(&setup, beginning, has_log);
         let scene = Rc::new(Scene {
             untold: Cell::default(),
             had_journal: Cell::new(setup.has_parity() && setup.write_hole == WriteHole::Journal),

@@ -188,6 +188,12 @@ impl Setup {
         setup
     }
 
+    /// What no host has written reads as zeros; without redundancy, as what the drives held.
+    pub fn begins_with_zeros(&self) -> bool {
+        let is_noise = self.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
+        self.level.is_redundant() || !is_noise
+    }
+
     fn of_the_first(seed: u64, options: &Options) -> Setup {
         let mut rng = Rng::new(seed, "torture setup", "");
         let level = level(&mut rng, &options.levels);

@@ -6,7 +6,7 @@ use crate::arrays::unbegun::{as_understood, own_members};
 use crate::arrays::volume::Volume;
 use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
-use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, StripeSet, VolumeId};
+use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
@@ -42,7 +42,7 @@ pub(crate) struct Running {
 pub(crate) struct Work {
     pub(super) failures: RefCell<Vec<FailureReport>>,
     pub(super) marks: RefCell<Vec<MarkReport>>,
-    pub(super) initialised: RefCell<Vec<InitReport>>,
+    pub(super) initialised: RefCell<Vec<crate::arrays::initialised::InitReport>>,
     /// Quiet regions whose marks may go, and those whose marks are about to go.
     pub(super) quiet: RefCell<BTreeSet<u32>>,
     /// ... and by which clearing.
@@ -76,17 +76,6 @@ pub(crate) struct MarkReport {
     pub(crate) number: u64,
     pub(crate) volume: Rc<Volume>,
     pub(crate) regions: RegionSet,
-}
-
-/// Stripes of a region that are to be recorded as initialised.
-pub(crate) struct InitReport {
-    pub(crate) from: ShardIndex,
-    pub(crate) number: u64,
-    pub(crate) volume: Rc<Volume>,
-    pub(crate) region: RegionIndex,
-    pub(crate) stripes: StripeSet,
-    /// Whether with them all of the region is.
-    pub(crate) completes: bool,
 }
 
 /// An array and its volumes.
@@ -512,30 +501,6 @@ impl Array {
         let mut all = RegionSet::EMPTY;
         self.volumes().iter().for_each(|volume| all.insert_all(&volume.all_regions()));
         all
-    }
-
-    /// All regions of its volumes but those that no host has written and that hold anything on the drives: what a drive has to be given that
-    /// holds anything itself.
-    pub(crate) fn regions_to_fill(&self) -> RegionSet {
-        let mut all = self.all_regions();
-        let volumes = self.volumes();
-        let by_stripe = volumes.iter().filter(|volume| volume.is_initialised_by_stripe());
-        by_stripe.for_each(|volume| all.remove_all(&self.unwritten(volume)));
-        all
-    }
-
-    /// Regions of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
-    pub(crate) fn unwritten(&self, volume: &Volume) -> RegionSet {
-        let mut unwritten = match volume.is_initialised_by_stripe() {
-            true => self.uninitialised(volume),
-            false => set_of(&volume.label().unwritten),
-        };
-        if !unwritten.is_empty() {
-            self.map.borrow().iter().for_each(|region| {
-                unwritten.remove(RegionIndex(region));
-            });
-        }
-        unwritten
     }
 
     /// How a volume is now.

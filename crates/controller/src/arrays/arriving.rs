@@ -163,11 +163,9 @@ impl Arrays {
         }
         let mut next = array.label();
         name_once(&mut next, volume.uuid());
-        if let Some(label) = next.volume_mut(volume.uuid()) {
-            if !rest.is_empty() {
-                label.initialised_by_bytes = Some(stripe_in_record(&to.geometry));
-                label.init = Init::Background;
-            }
+        if let Some(label) = next.volume_mut(volume.uuid()).filter(|_| !rest.is_empty()) {
+            label.initialised_by_bytes = Some(stripe_in_record(&to.geometry));
+            label.init = Init::Background;
         }
         match self.commit(array, next, Vec::new()).await {
             true => {

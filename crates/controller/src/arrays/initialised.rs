@@ -8,18 +8,53 @@
 //! - A start unites what all current members say, and writes it to all of them before any volume is served.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, InitReport, is_full};
+use crate::arrays::array::{Array, is_full, set_of};
 use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
-use engine::{Change, RegionIndex, RegionSet, StripeSet, served};
+use engine::{Change, RegionIndex, RegionSet, ShardIndex, StripeSet, served};
 use env::{IoError, IoErrorKind};
 use ondisk::initialised::table_blocks;
 use ondisk::{InitRecord, RecordCopies, Role};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// Stripes of a region that are to be recorded as initialised.
+pub(crate) struct InitReport {
+    pub(crate) from: ShardIndex,
+    pub(crate) number: u64,
+    pub(crate) volume: Rc<Volume>,
+    pub(crate) region: RegionIndex,
+    pub(crate) stripes: StripeSet,
+    /// Whether with them all of the region is.
+    pub(crate) completes: bool,
+}
+
 impl Array {
+    /// All regions of its volumes but those that no host has written and that hold anything on the drives: what a drive has to be given that
+    /// holds anything itself.
+    pub(crate) fn regions_to_fill(&self) -> RegionSet {
+        let mut all = self.all_regions();
+        let volumes = self.volumes();
+        let by_stripe = volumes.iter().filter(|volume| volume.is_initialised_by_stripe());
+        by_stripe.for_each(|volume| all.remove_all(&self.unwritten(volume)));
+        all
+    }
+
+    /// Regions of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
+    pub(crate) fn unwritten(&self, volume: &Volume) -> RegionSet {
+        let mut unwritten = match volume.is_initialised_by_stripe() {
+            true => self.uninitialised(volume),
+            false => set_of(&volume.label().unwritten),
+        };
+        if !unwritten.is_empty() {
+            self.map.borrow().iter().for_each(|region| {
+                unwritten.remove(RegionIndex(region));
+            });
+        }
+        unwritten
+    }
+
     /// How many blocks the table of the record has, if there is one.
     pub(super) fn record_blocks(&self) -> Option<u32> {
         self.initialised.borrow().as_ref().map(InitRecord::blocks)

@@ -4,8 +4,9 @@
 //! take the array's metadata turn; the rest is dealt with at once.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, InitReport, Running, is_full};
+use crate::arrays::array::{Array, Running, is_full};
 use crate::arrays::failures::{FailureReport, failing};
+use crate::arrays::initialised::InitReport;
 use crate::arrays::noting::note_change;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;

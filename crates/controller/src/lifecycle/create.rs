@@ -158,7 +158,6 @@ impl Lifecycle {
             .map(|drive| Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1))
             .collect();
         let volume = self.new_label(create, &shape, zeroed, None)?;
-        let by_stripe = volume.initialised_by_bytes.is_some();
         let label = Label {
             array: self.arrays.new_uuid(),
             drive: member.first().map_or(ondisk::Uuid([0; 16]), |member| member.uuid),
@@ -169,7 +168,7 @@ impl Lifecycle {
             shut_down: false,
             failed: Vec::new(),
             leaving: Vec::new(),
-            initialisation_blocks: by_stripe.then(|| table_blocks(volume.end_region())),
+            initialisation_blocks: volume.initialised_by_bytes.map(|_| table_blocks(volume.end_region())),
             tail: TailPlace::End,
             policy: Policy::default(),
             volume: vec![volume],
@@ -187,7 +186,7 @@ impl Lifecycle {
         };
         array.set_places(drives.iter().map(place).collect());
         array.set_map(IntentMap::new(array.uuid, volume.regions().end, false));
-        if by_stripe {
+        if volume.is_initialised_by_stripe() {
             array.begin_record(volume.regions().end);
         }
         let kept = self.delete_overwritten(&array, &drives).await;
@@ -207,7 +206,7 @@ impl Lifecycle {
         self.rescan().await;
         let mut notes = shape.notes;
         notes.extend(kept);
-        notes.extend(by_stripe.then(initialisation_note));
+        notes.extend(volume.is_initialised_by_stripe().then(initialisation_note));
         if drives.iter().any(|drive| drive.is_volatile()) {
             notes.push("drives in memory lose their contents when the controller stops".to_owned());
         }

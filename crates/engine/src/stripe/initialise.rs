@@ -187,7 +187,9 @@ impl Stripes {
             }
             of.running.set(true);
             let batch = of.next.take();
-            let outcome = self.record_initialised(&batch.stripes.borrow()).await;
+            // It is nobody's to add to any more.
+            let stripes = batch.stripes.take();
+            let outcome = self.record_initialised(&stripes).await;
             batch.outcome.set(Some(outcome));
             of.running.set(false);
             of.changed.notify(self.shard.env());
