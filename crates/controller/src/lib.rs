@@ -54,14 +54,14 @@ pub use commands::{Answer, Asked, Controller, ControllerHandle, Occurrence, Opti
 pub use events::EventCode;
 pub use interface::{
     AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, Blamed, CacheInfo, Caller, Command, ControllerInfo,
-    CoverageInfo, CreateVolume, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState,
-    DiskVolume, Disks, DriveInfo, DriveMetrics, DriveNumbers, DriveState, Error, ErrorKind, Event,
-    EventCount, Explain, Finding, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found,
-    HealthInfo, HealthReport, HostInfo, LayoutInfo, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo,
-    MetricsInfo, Origin, Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo, ReshapeVolume,
-    Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Settings, Severity, SpareInfo,
-    SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState, UpsAddress, UpsInfo, VolumeInfo,
-    VolumeMetrics, VolumeState, WellBeing, WorkInfo,
+    CoverageInfo, CreateVolume, DiscardLog, Discarded, DiskAnswer, DiskInfo, DiskKind, DiskMaker,
+    DiskRequest, DiskState, DiskVolume, Disks, DriveInfo, DriveMetrics, DriveNumbers, DriveState, Error,
+    ErrorKind, Event, EventCount, Explain, Finding, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume,
+    Found, HealthInfo, HealthReport, HostInfo, LayoutInfo, LogDeviceInfo, LogDeviceState, LogInfo,
+    LogPlaceInfo, MemoryInfo, MemoryVolume, MetricsInfo, Origin, Policy, Preset, Progress, ProtectionState,
+    Reply, ReshapeInfo, ReshapeVolume, Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
+    Settings, Severity, SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,
+    UpsAddress, UpsInfo, VolumeInfo, VolumeMetrics, VolumeState, WellBeing, WorkInfo,
 };
 pub use lifecycle::{DriveOperations, Preview, preview};
 pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};

@@ -183,6 +183,7 @@ impl Shard {
                 inner.resources.cells().discard(index);
                 answer_control(&done, Ok(()));
             }
+            ShardMessage::LeaveCells(done) => answer_control(&done, inner.resources.cells().leave()),
             ShardMessage::Rename(id, name, done) => {
                 if let Some(volume) = self.volume(id) {
                     volume.rename(&name);
