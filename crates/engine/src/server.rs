@@ -185,9 +185,7 @@ impl Shard {
             }
             ShardMessage::LeaveCells(done) => answer_control(&done, inner.resources.cells().leave()),
             ShardMessage::Rename(id, name, done) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.rename(&name);
-                }
+                self.volume(id).iter().for_each(|volume| volume.rename(&name));
                 answer_control(&done, Ok(()));
             }
             ShardMessage::Reshape(id, order, done) => self.reshape(id, order, done),

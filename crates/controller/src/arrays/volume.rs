@@ -214,11 +214,6 @@ impl Volume {
         self.geometry.level().is_redundant()
     }
 
-    /// Whether it is recorded which of its stripes are initialised.
-    pub(crate) fn is_initialised_by_stripe(&self) -> bool {
-        self.label.borrow().initialised_by_bytes.is_some()
-    }
-
     pub(crate) fn has_parity(&self) -> bool {
         self.geometry.parity_strips() > 0
     }
