@@ -323,19 +323,24 @@ async fn look_at_q(bench: &Bench, setup: &Setup, all: &[SimDrive], bytes: &[u8],
 }
 
 /// A block could not be read when its stripe was settled. P told what it was, and was the only one to be right: Q stayed as the
-/// crash had left it, and the region counted as synced (`torture --seed 2021223`).
+/// crash had left it, and the region counted as synced (`torture --seed 2021223`). The same of a block that no write repairs: what P
+/// told of it was excluded on its drive, and Q was left alone again.
 #[test]
 fn what_p_tells_of_a_block_is_told_to_q() {
     let setup = Setup::new(Level::Raid6, 6);
     let geometry = setup.geometry();
-    for sector in [0, 3] {
+    for (sector, is_repaired) in [(0, true), (3, true), (0, false), (3, false)] {
         let (mut sim, all, bytes) = crashed(&setup, 36);
         let envs = envs(&sim, &setup);
         for stripe in (0..geometry.stripes().0).map(StripeIndex) {
             let data = (0..geometry.data_strips()).map(DataIndex);
             let mut data = data.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)));
             if let Some(cell) = data.find(|cell| cell.drive.0 == MISSING) {
-                all[usize::from(MISSING)].make_unreadable(range(cell.offset.0 + 512 * sector, 512));
+                let (drive, block) = (&all[usize::from(MISSING)], range(cell.offset.0 + 512 * sector, 512));
+                match is_repaired {
+                    true => drive.make_unreadable(block),
+                    false => drive.make_stuck(block, None),
+                }
             }
         }
         let setup = setup.clone();

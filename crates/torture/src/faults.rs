@@ -30,7 +30,7 @@ pub enum Fault {
     WriteErrors(u64),
     /// Its next flushes fail.
     FlushErrors(u64),
-    /// Some blocks cannot be read; of some of them writes do not change that, always or at first.
+    /// Some blocks cannot be read.
     MediumErrors,
     /// It answers nothing for so long, then everything.
     Holds(Duration),
@@ -433,12 +433,7 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
             for _ in 0..rng.between(1, 4) {
                 let on_same = scene.beside.iter().find(|other| other.setup.place == Place::SameDrives);
                 let whose = on_same.filter(|_| rng.chance(1, 3)).unwrap_or(scene);
-                let blocks = some_blocks(whose, rng);
-                match rng.below(4) {
-                    0 => drive.make_stuck(blocks, Some(rng.between(1, 4) as u32)),
-                    1 => drive.make_stuck(blocks, None),
-                    _ => drive.make_unreadable(blocks),
-                }
+                drive.make_unreadable(some_blocks(whose, rng));
             }
         }
         Fault::Holds(time) => {

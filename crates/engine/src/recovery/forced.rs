@@ -33,7 +33,7 @@
 //! - The region stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
 //! - A region that is distrusted, because a write to it failed, is not forced any more.
 
-use crate::recovery::Recovery;
+use crate::recovery::{Mend, Recovery};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use layout::ParityIndex;
@@ -65,7 +65,8 @@ impl Recovery {
 
     /// By the rule at the top.
     fn settling(&self, stripe: StripeIndex) -> Settling {
-        let health = self.stripe_health(stripe, &DriveSet::EMPTY);
+        // What a drive did not keep is missing, as if the drive were.
+        let health = self.stripe_health(stripe, &self.lacking(stripe));
         let map = self.map(stripe);
         let drive_of = |parity: u16| map.parity_cell(ParityIndex(parity)).map(|cell| cell.drive);
         let (p, q) = (drive_of(0), drive_of(1));
@@ -93,11 +94,30 @@ impl Recovery {
         if !self.is_doubtful(stripe) {
             return Ok(DriveSet::EMPTY);
         }
-        let skipped = match self.settling(stripe) {
-            Settling::Nothing => DriveSet::EMPTY,
-            Settling::Renew(unbelieved) => self.bring_together(stripe, &DriveSet::EMPTY, &unbelieved).await?,
-            Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
-        };
+        let mut skipped = DriveSet::EMPTY;
+        loop {
+            let lacking = self.lacking(stripe);
+            match self.settling(stripe) {
+                Settling::Nothing => {}
+                Settling::Renew(unbelieved) => {
+                    let renewed = self.bring_together(stripe, &DriveSet::EMPTY, &unbelieved).await?;
+                    skipped = skipped.union(&renewed);
+                }
+                // Nothing vouches for what redundancy says of blocks that a drive did not keep: these are lost.
+                Settling::Unknown if !lacking.is_empty() => {
+                    self.mend(stripe, &self.lacking_places(stripe), Mend::GiveUp).await?;
+                    match self.lacking(stripe) == lacking {
+                        true => return Err(IoError::new(IoErrorKind::Medium)),
+                        false => continue,
+                    }
+                }
+                Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
+            }
+            // A drive that did not keep what it was given has less to say than it seemed: what said it is to agree with the rest.
+            if self.lacking(stripe).minus(&lacking).is_empty() {
+                break;
+            }
+        }
         let region = self.region_of(stripe);
         // Unless it was distrusted meanwhile, or is synced.
         if self.state().forced().contains(region) {

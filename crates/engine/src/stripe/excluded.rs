@@ -100,8 +100,21 @@ impl Stripes {
 
     /// Whether what some drive has of a stripe is in redundancy alone, so that there is less to compare.
     pub(crate) fn lacks_blocks(&self, stripe: StripeIndex) -> bool {
+        !self.lacking(stripe).is_empty()
+    }
+
+    /// Blocks of a stripe that drives did not keep and that redundancy alone has.
+    pub(crate) fn lacking_places(&self, stripe: StripeIndex) -> Places {
         let strip = ByteRange::new(ByteOffset::ZERO, self.geometry().strip().bytes());
-        !self.state().excluded_somewhere().is_empty() && !self.unknown_places(stripe, strip).is_empty()
+        self.unknown_places(stripe, strip)
+    }
+
+    /// The drives that did not keep them.
+    pub(crate) fn lacking(&self, stripe: StripeIndex) -> DriveSet {
+        if self.state().excluded_somewhere().is_empty() {
+            return DriveSet::EMPTY;
+        }
+        self.lacking_places(stripe).iter().map(|(drive, _)| *drive).collect()
     }
 
     /// Excluded blocks in columns of a stripe whose content is in redundancy alone.
