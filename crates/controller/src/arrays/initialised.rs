@@ -19,13 +19,6 @@ use ondisk::{InitRecord, RecordCopies, Role};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-impl Volume {
-    /// Whether it is recorded which of its stripes are initialised.
-    pub(crate) fn is_initialised_by_stripe(&self) -> bool {
-        self.label().initialised_by_bytes.is_some()
-    }
-}
-
 /// Stripes of a region that are to be recorded as initialised.
 pub(crate) struct InitReport {
     pub(crate) from: ShardIndex,

@@ -5,8 +5,7 @@ use crate::arrays::on_log::LogPlaced;
 use crate::arrays::reads::Reads;
 use crate::arrays::sectors::Sectors;
 use crate::interface::{CacheInfo, VolumeState};
-use crate::inventory::Drive;
-use crate::inventory::IsQuiesced;
+use crate::inventory::{Drive, IsQuiesced};
 use engine::{
     CacheCounters, Change, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, VolumeMeter,
     ring_len,
@@ -50,8 +49,7 @@ pub(crate) struct Volume {
     pub(super) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
     pub(super) journal_is_fresh: Cell<bool>,
-    /// What the last replay of its journal changed in its lists of blocks. That is recorded with the journal's next identity: before
-    /// that the records count.
+    /// What the last replay of its journal changed in its lists of blocks, recorded with the journal's next identity.
     pub(super) replayed: RefCell<Vec<Change>>,
     /// The identity of a journal on a log that an operator has given up, which its next start records.
     pub(super) given_up_log: Cell<Option<Uuid>>,
@@ -212,6 +210,11 @@ impl Volume {
 
     pub(crate) fn is_redundant(&self) -> bool {
         self.geometry.level().is_redundant()
+    }
+
+    /// Whether it is recorded which of its stripes are initialised.
+    pub(crate) fn is_initialised_by_stripe(&self) -> bool {
+        self.label().initialised_by_bytes.is_some()
     }
 
     pub(crate) fn has_parity(&self) -> bool {
