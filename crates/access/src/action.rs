@@ -60,7 +60,6 @@ actions! {
     VolumeList         "volume-list"           yes        yes       yes;
     VolumeShow         "volume-show"           yes        yes       yes;
     LogList            "log-list"              yes        yes       yes;
-    CacheList          "cache-list"            yes        yes       yes;
     SpareList          "spare-list"            yes        yes       yes;
     DiskList           "disk-list"             yes        yes       yes;
     ForeignList        "foreign-list"          yes        yes       yes;
@@ -103,7 +102,6 @@ actions! {
     VolumeDelete       "volume-delete"         -          -         yes;
     VolumeForget       "volume-forget"         -          -         yes;
     LogDiscard         "log-discard"           -          -         yes;
-    CacheRemove        "cache-remove"          -          -         yes;
     LogAdd             "log-add"               -          -         yes;
     LogRemove          "log-remove"            -          -         yes;
     SpareAdd           "spare-add"             -          -         yes;
@@ -134,7 +132,6 @@ impl Action {
             Command::VolumeList {} => Action::VolumeList,
             Command::VolumeShow { .. } => Action::VolumeShow,
             Command::LogList {} => Action::LogList,
-            Command::CacheList {} => Action::CacheList,
             Command::SpareList {} => Action::SpareList,
             Command::DiskList {} => Action::DiskList,
             Command::ForeignList {} => Action::ForeignList,
@@ -185,8 +182,7 @@ impl Action {
             Command::VolumeReshape(_) => Action::VolumeReshape,
             Command::VolumeDelete { .. } => Action::VolumeDelete,
             Command::VolumeForget { .. } => Action::VolumeForget,
-            Command::LogDiscard(_) => Action::LogDiscard,
-            Command::CacheRemove { .. } => Action::CacheRemove,
+            Command::LogDiscard { .. } => Action::LogDiscard,
             Command::LogAdd { .. } => Action::LogAdd,
             Command::LogRemove { .. } => Action::LogRemove,
             Command::SpareAdd(_) => Action::SpareAdd,

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 mod account;
 mod attach;
-mod cache;
 mod create;
 mod follow;
 mod foreign;
