@@ -292,6 +292,36 @@ fn without_room_for_a_part_all_of_a_region_is_initialised() {
     }
 }
 
+/// The record of a region failed on some drives and may be durable on others, which a start believes. The region's redundancy is not
+/// relied upon any more, whether its stripes were to be recorded one by one or, as there was no room for that, all together.
+#[test]
+fn a_region_whose_record_failed_is_resynced() {
+    for setup in shapes() {
+        for has_room in [true, false] {
+            let setup = Setup { shards: 1, ..setup.clone() };
+            let mut sim = setup.sim(48, 0);
+            let envs = envs(&sim, &setup);
+            sim.run(async move {
+                let attachment = new_volume(&setup, &envs[0]).await;
+                let bench = Bench::attach(envs, attachment).await;
+                bench.refuse(move |kind| match kind {
+                    ReportKind::StripesInitialised { completes: false, .. } if !has_room => {
+                        Some(IoErrorKind::NotSupported)
+                    }
+                    ReportKind::StripesInitialised { .. } => Some(IoErrorKind::Gone),
+                    _ => None,
+                });
+                let why = format!("{}, room: {has_room}", setup.level);
+                assert!(write(bench.volume(), 0, &[1; 512]).await.is_err(), "{why}");
+                let resynced = bench.count(|kind| matches!(kind, ReportKind::Unsynced(_)));
+                assert!(resynced > 0, "{why}");
+                assert!(read(bench.volume(), 0, 512).await.expect("readable") == [0; 512], "{why}");
+            })
+            .expect("no stall");
+        }
+    }
+}
+
 /// What is recorded when a life ends is what the next one goes by: stripes that are recorded are read from the drives, all others
 /// are zeros, whatever the drives hold of a write that was under way.
 #[test]

@@ -228,20 +228,19 @@ impl Stripes {
         let end = range.end.min(self.geometry().stripes().0);
         let completes = (range.start..end).all(|stripe| all.contains(stripe - range.start));
         let kind = ReportKind::StripesInitialised { region, stripes: stripes.clone(), completes };
-        let change = match self.shard.report(self.spec.id, kind).await {
-            Ok(()) if completes => Change::Initialised(region.into()),
-            Ok(()) => Change::StripesInitialised { region, stripes },
+        let recorded = match self.shard.report(self.spec.id, kind).await {
             Err(error) if error.kind == IoErrorKind::NotSupported => {
-                self.initialise_rest_of(region, &stripes).await?;
-                Change::Initialised(region.into())
+                self.initialise_rest_of(region, &stripes).await.map(|()| Change::Initialised(region.into()))
             }
+            Ok(()) if completes => Ok(Change::Initialised(region.into())),
+            Ok(()) => Ok(Change::StripesInitialised { region, stripes }),
+            Err(error) => Err(error),
+        };
+        let change = match recorded {
+            Ok(change) => change,
             Err(error) => {
                 // Some drive may say that these stripes are initialised, and the next write to them is in no record.
-                for stripe in
-                    (range.start..end).filter(|stripe| stripes.contains(stripe - range.start)).take(1)
-                {
-                    self.distrust(StripeIndex(stripe)).await;
-                }
+                self.distrust(StripeIndex(range.start)).await;
                 return Err(error);
             }
         };
