@@ -1,7 +1,8 @@
 //! What nobody ever wrote is zeroes, for ever, whichever drives are out, and whatever a drive held that took a place.
 
 use crate::common::{
-    Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, read, regions, slots, stale, stale_on, write,
+    Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, read, redundant_shapes, regions, slots, stale,
+    stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, TaskKind, TaskOutcome};
 use env::IoErrorKind;
@@ -12,21 +13,6 @@ use world_sim::SimDrive;
 
 /// The slot whose drive is replaced.
 const REPLACED: u16 = 1;
-
-fn shapes() -> Vec<Setup> {
-    let shape = |level, drives| Setup { shards: 2, ..Setup::new(level, drives) };
-    vec![
-        shape(Level::Raid1, 3),
-        shape(Level::Raid1e, 5),
-        shape(Level::Raid10, 4),
-        shape(Level::Raid4, 4),
-        shape(Level::Raid5, 4),
-        shape(Level::Raid5ee, 5),
-        shape(Level::Raid6, 5),
-        shape(Level::Raid50, 6),
-        shape(Level::Raid60, 8),
-    ]
-}
 
 /// A volume that was never written, into which a drive came that held something else.
 async fn with_a_foreign_drive(envs: Vec<env::Env>, setup: &Setup) -> Bench {
@@ -51,7 +37,7 @@ fn spoil(drives: &[SimDrive], setup: &Setup) {
 /// redundancy was made to follow one of them.
 #[test]
 fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         for lost in 0..setup.drives {
             let setup = setup.clone();
             let mut sim = setup.sim(40, 1);

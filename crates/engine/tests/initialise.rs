@@ -1,6 +1,8 @@
 //! A volume on drives that hold anything: what no host wrote reads as zeros, what one wrote is redundant from the first write on.
 
-use crate::common::{Bench, PACE, Setup, drive, envs, pattern, range, read, regions, write};
+use crate::common::{
+    Bench, PACE, Setup, drive, envs, pattern, range, read, redundant_shapes, regions, write,
+};
 use engine::{Attachment, ReportKind, StripeSet, TaskKind, TaskOutcome, VolumeState};
 use env::{Buf, Durability, IoErrorKind};
 use layout::Level;
@@ -10,21 +12,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 use world_sim::SimDrive;
-
-fn shapes() -> Vec<Setup> {
-    let shape = |level, drives| Setup { shards: 2, ..Setup::new(level, drives) };
-    vec![
-        shape(Level::Raid1, 3),
-        shape(Level::Raid1e, 5),
-        shape(Level::Raid10, 4),
-        shape(Level::Raid4, 4),
-        shape(Level::Raid5, 4),
-        shape(Level::Raid5ee, 5),
-        shape(Level::Raid6, 5),
-        shape(Level::Raid50, 6),
-        shape(Level::Raid60, 8),
-    ]
-}
 
 /// Drives that hold anything but zeros.
 fn noisy(drives: &[SimDrive], setup: &Setup) {
@@ -69,7 +56,7 @@ fn survivable(setup: &Setup) -> Vec<Vec<u16>> {
 /// not be read, as the resync had not passed it.
 #[test]
 fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         for lost in survivable(&setup) {
             let mut sim = setup.sim(40, 0);
             let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
@@ -109,7 +96,7 @@ fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
 /// Two writes to a stripe that no host had written: each would make zeros of what the other wrote, were they under way together.
 #[test]
 fn writes_to_different_columns_of_a_new_stripe_both_stay() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         let mut sim = setup.sim(41, 0);
         let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
         noisy(&all, &setup);
@@ -143,7 +130,7 @@ fn writes_to_different_columns_of_a_new_stripe_both_stay() {
 /// it does not.
 #[test]
 fn a_stripe_is_recorded_after_its_drives_were_flushed() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         let mut sim = setup.sim(42, 0);
         let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
         noisy(&all, &setup);
@@ -175,7 +162,7 @@ fn a_stripe_is_recorded_after_its_drives_were_flushed() {
 /// The background initialisation fills what no host wrote with zeros, beside hosts that write; then all redundancy agrees.
 #[test]
 fn the_background_initialisation_leaves_what_hosts_wrote_and_all_redundancy_agrees() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         let mut sim = setup.sim(43, 0);
         let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
         noisy(&all, &setup);
@@ -211,7 +198,7 @@ fn the_background_initialisation_leaves_what_hosts_wrote_and_all_redundancy_agre
 /// Only some stripes are initialised: tasks pass over the others, whose redundancy never agreed.
 #[test]
 fn tasks_pass_over_what_is_not_initialised() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         let mut sim = setup.sim(44, 1);
         let all: Vec<SimDrive> = (0..=setup.drives).map(|index| drive(&sim, index)).collect();
         noisy(&all, &setup);
@@ -253,7 +240,7 @@ fn tasks_pass_over_what_is_not_initialised() {
 /// came there is acknowledged.
 #[test]
 fn without_room_for_a_part_all_of_a_region_is_initialised() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         let setup = Setup { shards: 1, ..setup };
         let mut sim = setup.sim(45, 0);
         let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
@@ -296,7 +283,7 @@ fn without_room_for_a_part_all_of_a_region_is_initialised() {
 /// relied upon any more, whether its stripes were to be recorded one by one or, as there was no room for that, all together.
 #[test]
 fn a_region_whose_record_failed_is_resynced() {
-    for setup in shapes() {
+    for setup in redundant_shapes() {
         for has_room in [true, false] {
             let setup = Setup { shards: 1, ..setup.clone() };
             let mut sim = setup.sim(48, 0);

@@ -328,8 +328,8 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[9, 11]])).contains("not its own"));
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[11, 10]])).contains("unwritten"));
     assert!(wrong(|label| label.volume[1].punctured[0].slot = 3).contains("slots"));
-    assert!(wrong(|label| label.volume[1].punctured[0].bytes[0] = [1, 512]).contains("lost blocks"));
-    assert!(wrong(|label| label.volume[1].punctured[0].bytes.swap(0, 1)).contains("lost blocks"));
+    assert!(wrong(|label| label.volume[1].punctured[0].bytes[0] = [1, 512]).contains("lists blocks"));
+    assert!(wrong(|label| label.volume[1].punctured[0].bytes.swap(0, 1)).contains("lists blocks"));
     assert!(wrong(|label| label.member[2].stale = Runs(vec![[5, 5]])).contains("stale"));
     assert!(wrong(|label| label.member[2].stale = Runs(vec![[0, u32::MAX]])).contains("stale"));
     assert!(wrong(|label| label.member[2].knew = 6).contains("since"));

@@ -87,6 +87,22 @@ impl Setup {
     }
 }
 
+/// Volumes of every level with redundancy, on few drives and two shards.
+pub fn redundant_shapes() -> Vec<Setup> {
+    let shape = |level, drives| Setup { shards: 2, ..Setup::new(level, drives) };
+    vec![
+        shape(Level::Raid1, 3),
+        shape(Level::Raid1e, 5),
+        shape(Level::Raid10, 4),
+        shape(Level::Raid4, 4),
+        shape(Level::Raid5, 4),
+        shape(Level::Raid5ee, 5),
+        shape(Level::Raid6, 5),
+        shape(Level::Raid50, 6),
+        shape(Level::Raid60, 8),
+    ]
+}
+
 /// Another drive, or none, for a slot of a volume that is served.
 #[derive(Clone)]
 pub struct NewDrive {
