@@ -36,7 +36,7 @@ test-long: tools-long
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
 	DESTAGE_MODEL=all $(CARGO) test --release -p log --test destage
-	CRASH_TESTS=all $(CARGO) test --release -p controller
+	CRASH_TESTS=all INITIALISATION_TESTS=all $(CARGO) test --release -p controller
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
 	CACHE_TESTS=all $(CARGO) test --release -p predict --test cached
 	DATABASE_TESTS=all $(CARGO) test --release -p softroc --test databases

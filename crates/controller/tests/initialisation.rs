@@ -9,14 +9,6 @@ use world_sim::{DriveOptions, Unwritten};
 
 const MIB: u64 = 1 << 20;
 
-/// How a life ends.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum End {
-    InOrder,
-    Killed,
-    PowerCut,
-}
-
 /// Levels, drives, and how many of them each survives the loss of, whichever they are.
 const LEVELS: [(&str, usize, usize); 9] = [
     ("raid1", 3, 2),
@@ -79,48 +71,6 @@ fn look(bench: &mut Bench, capacity: u64, why: &str) {
         let got = got.unwrap_or_else(|error| panic!("{why}: {byte} at {at}: {error}"));
         let wrong = got.iter().zip(&expected).position(|(got, expected)| got != expected);
         assert_eq!(wrong, None, "{why}: from {from} on");
-    }
-}
-
-/// A RAID 5 on drives that had been used before lost a drive in its first minutes, and a quarter of what had been flushed could not be
-/// read before the initial resync had passed it: days, on large drives.
-#[test]
-fn the_drives_that_a_level_survives_may_be_lost_from_the_first_write_on() {
-    for (level, drives, survives) in LEVELS {
-        for end in [End::InOrder, End::Killed, End::PowerCut] {
-            // Which are lost follows from the case, so that over all cases each of them is.
-            let first = (drives + end as usize) % drives;
-            let lost: Vec<usize> = (0..survives).map(|step| (first + step * 2) % drives).collect();
-            let (mut bench, names) = noisy(level, drives, 2, 33 * MIB + (96 << 20));
-            create(&mut bench, level, &names);
-            let info = bench.show("data");
-            assert_eq!((info.state, info.resync), (VolumeState::Optimal, None), "{level}");
-            assert_eq!(usize::from(info.may_lose), survives, "{level}");
-            let capacity = info.capacity_bytes;
-            let why = format!("{level}, {end:?}, without {lost:?}");
-            for (at, byte, len) in writes(capacity) {
-                bench.write("data", at, byte, len);
-            }
-            flush(&mut bench);
-            if end == End::InOrder {
-                lost.iter().for_each(|drive| fail(&mut bench, &names[*drive]));
-                look(&mut bench, capacity, &why);
-                bench.restart(&[]);
-            } else {
-                bench.forget();
-                if end == End::PowerCut {
-                    bench.sim.power_cut();
-                }
-                bench.sim.restart_process();
-                lost.iter().for_each(|drive| bench.sim.drive(&names[*drive]).expect("it is there").vanish());
-                bench.boot(&[]);
-                start_if_asked(&mut bench);
-            }
-            look(&mut bench, capacity, &format!("{why}, after a start"));
-            // Everything that is left to be initialised is, and nothing changes by that.
-            bench.settle_initialisation("data");
-            look(&mut bench, capacity, &format!("{why}, when all is initialised"));
-        }
     }
 }
 
@@ -231,56 +181,5 @@ fn a_record_that_no_drive_can_read_costs_a_resync_and_no_data() {
 fn start_if_asked(bench: &mut Bench) {
     if bench.show("data").state == VolumeState::Offline {
         bench.start_degraded("data");
-    }
-}
-
-/// A RAID 5 of four drives was migrated to RAID 6 of six and killed on the way: it was shown as optimal while a quarter of it was not
-/// trusted, and blocks that the migration had moved could not be read when drives were lost.
-#[test]
-fn a_volume_in_a_migration_and_just_after_it_survives_what_its_level_survives() {
-    for (stage, survives) in [("on the way", 1), ("just migrated", 2)] {
-        let size = 33 * MIB + (96 << 20);
-        let (mut bench, names) = noisy("raid5", 4, 2, size);
-        create(&mut bench, "raid5", &names);
-        let capacity = bench.show("data").capacity_bytes;
-        for (at, byte, len) in writes(capacity) {
-            bench.write("data", at, byte, len);
-        }
-        for name in ["e", "f"] {
-            let (size, unwritten) = (ByteCount(size), Unwritten::Noise);
-            bench.sim.add_drive(name, DriveOptions { size, unwritten, ..drive_options() });
-        }
-        let order = controller::ReshapeVolume {
-            volume: "data".into(),
-            add: vec!["e".into(), "f".into()],
-            level: Some("raid6".into()),
-            destroy_data: true,
-            ..controller::ReshapeVolume::default()
-        };
-        bench.ask(Command::VolumeReshape(order)).expect("it can be migrated");
-        let is_over = |bench: &mut Bench| bench.show("data").reshape.is_none();
-        if stage == "on the way" {
-            while bench.show("data").reshape.is_some_and(|way| way.moved_bytes < capacity / 2) {
-                let until = bench.sim.now() + std::time::Duration::from_millis(20);
-                bench.sim.run_until(until).expect("no stall");
-            }
-            assert!(!is_over(&mut bench), "it is half way");
-        } else {
-            while !is_over(&mut bench) {
-                let until = bench.sim.now() + std::time::Duration::from_millis(20);
-                bench.sim.run_until(until).expect("no stall");
-            }
-        }
-        bench.write("data", 0, 1, 4096);
-        flush(&mut bench);
-        bench.forget();
-        bench.sim.restart_process();
-        ["b", "e"]
-            .iter()
-            .take(survives)
-            .for_each(|drive| bench.sim.drive(drive).expect("it is there").vanish());
-        bench.boot(&[]);
-        start_if_asked(&mut bench);
-        look(&mut bench, capacity, stage);
     }
 }

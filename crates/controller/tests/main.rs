@@ -10,6 +10,7 @@ mod data_log;
 mod disks;
 mod events;
 mod failed;
+mod first_losses;
 mod foreign;
 mod grown;
 mod half_done;

@@ -5,6 +5,7 @@ use crate::options::{Options, RequestName};
 use crate::run::{Report, run_as};
 use crate::story::Story;
 use crate::tally::Tally;
+use crate::watch::Watch;
 use layout::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -61,6 +62,7 @@ pub fn run_twice(seed: u64, options: &Options) -> Result<Report> {
 /// Runs a seed once; a panic is an error like others.
 pub(crate) fn run_guarded(seed: u64, options: &Options) -> (Result<Report>, Observed) {
     let story = Rc::new(Story::new(false));
+    let _watch = Watch::begin(seed, story.lines());
     let result = catch_unwind(AssertUnwindSafe(|| run_as(seed, options, &story)));
     let result = result.unwrap_or_else(|payload| {
         let said = payload.downcast_ref::<String>().map(String::as_str);

@@ -26,6 +26,7 @@
 //! | `scene.rs`, `machine.rs` | what the harness knows of a volume; of the machine and the drives that volumes share |
 //! | `story.rs`, `tally.rs` | its story; its sum |
 //! | `campaign.rs`, `shrink.rs` | many seeds, each twice; the shortest history that fails |
+//! | `watch.rs` | a run that does not come back |
 //!
 //! # What is excused
 //! A request may fail only while more is lost than the level survives. Until parity agrees with the data again
@@ -65,6 +66,7 @@ mod silent;
 pub mod stamp;
 mod story;
 mod tally;
+mod watch;
 mod workload;
 
 pub use campaign::{Failed, Summary, Times, run_all, run_twice};

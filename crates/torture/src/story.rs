@@ -8,15 +8,45 @@ use layout::Role;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use units::{ByteOffset, ByteRange};
 use world_sim::{TraceEvent, TraceRecord};
 
 /// Lines that are remembered, to be told with a failure.
 const REMEMBERED: usize = 60;
 
+/// What was told last, for whoever has to tell it of a run that does not come back.
+#[derive(Default)]
+pub(crate) struct Lines {
+    latest: Mutex<VecDeque<String>>,
+    told: AtomicU64,
+}
+
+impl Lines {
+    fn push(&self, line: String) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.len() == REMEMBERED {
+            latest.pop_front();
+        }
+        latest.push_back(line);
+        self.told.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The last lines.
+    pub(crate) fn latest(&self) -> Vec<String> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// How many lines were told.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
+    }
+}
+
 /// Outlives every simulation of a run, and the copies that are looked at after crashes.
 pub struct Story {
-    lines: RefCell<VecDeque<String>>,
+    lines: Arc<Lines>,
     aloud: bool,
     /// Faults and operators' actions that happened, by their numbers.
     pub incidents: RefCell<BTreeSet<u64>>,
@@ -32,7 +62,7 @@ impl Story {
     /// Nothing has happened. `aloud`: it is printed while it happens.
     pub fn new(aloud: bool) -> Story {
         Story {
-            lines: RefCell::default(),
+            lines: Arc::default(),
             aloud,
             incidents: RefCell::default(),
             requests: RefCell::default(),
@@ -53,11 +83,12 @@ impl Story {
         if self.aloud {
             println!("{line}");
         }
-        let mut lines = self.lines.borrow_mut();
-        if lines.len() == REMEMBERED {
-            lines.pop_front();
-        }
-        lines.push_back(line);
+        self.lines.push(line);
+    }
+
+    /// The last lines, for another thread.
+    pub(crate) fn lines(&self) -> Arc<Lines> {
+        self.lines.clone()
     }
 
     fn line(&self, at: Instant, who: &str, what: &str) -> String {
@@ -67,7 +98,7 @@ impl Story {
 
     /// The latest lines.
     pub fn latest(&self) -> Vec<String> {
-        self.lines.borrow().iter().cloned().collect()
+        self.lines.latest()
     }
 
     /// Tells what a simulation traced, in the words of the volumes.

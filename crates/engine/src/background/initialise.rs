@@ -8,7 +8,7 @@ use crate::recovery::Recovery;
 use crate::task::TaskOutcome;
 use env::IoError;
 use env::locks::Mode;
-use state::RegionSet;
+use state::{RegionIndex, RegionSet};
 use std::ops::Range;
 use std::rc::Rc;
 use units::StripeIndex;
@@ -34,11 +34,15 @@ pub(crate) async fn initialise_rest(volume: Rc<Recovery>) {
     volume.initialising_rest.set(false);
 }
 
-/// Regions in which not every stripe is initialised.
+/// Regions in which a stripe that is in use is not initialised. What a reshape has moved from this layout is not in use any more.
 fn uninitialised(volume: &Recovery) -> RegionSet {
     let state = volume.state();
-    let partial = state.initialisation().map(|partly| partly.partial().map(|(region, _)| region).collect());
-    partial.map_or(RegionSet::EMPTY, |partial: RegionSet| partial.union(state.unwritten()))
+    let Some(partly) = state.initialisation() else { return RegionSet::EMPTY };
+    let partial: RegionSet = partly.partial().map(|(region, _)| region).collect();
+    let is_left = |region: &RegionIndex| {
+        volume.stripes_of(*region).any(|stripe| !volume.is_initialised(StripeIndex(stripe)))
+    };
+    partial.union(state.unwritten()).iter().filter(is_left).collect()
 }
 
 async fn initialise_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome {
