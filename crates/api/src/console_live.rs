@@ -10,8 +10,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
 use http_body_util::channel::{Channel, Sender};
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use webconsole::{Shown, Viewer};
 
@@ -46,10 +48,20 @@ pub(crate) async fn live(State(desk): State<Desk>, request: Request) -> Response
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let (sender, body) = Channel::<Bytes>::new(WAITING);
+    let (is_open, closed) = oneshot::channel::<()>();
     let open = Open { viewer: console_routes::viewer(&desk, caller.clone()), caller, name, query };
     tokio::spawn(async move {
-        follow(desk, open, sender).await;
+        // Who goes from page to page leaves no stream behind that counts until something is sent on it.
+        tokio::select! {
+            () = follow(desk, open, sender) => {}
+            _ = closed => {}
+        }
         drop(permit);
+    });
+    // The body is dropped with its connection.
+    let body = body.map_frame(move |frame| {
+        let _held = &is_open;
+        frame
     });
     console_routes::stream(Body::new(body))
 }
