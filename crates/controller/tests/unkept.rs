@@ -90,8 +90,9 @@ fn what_a_drive_does_not_keep_is_known_after_a_start() {
 /// what was acknowledged is there, and no other block is anything but what was written, also when a drive is lost then.
 #[test]
 fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
-    for how in [End::Killed, End::PowerCut] {
-        let prepare = || rebuilt(Bench::in_order(43, 1, 5), false);
+    let ways = [(End::Killed, false), (End::PowerCut, false), (End::Killed, true), (End::PowerCut, true)];
+    for (how, refuses) in ways {
+        let prepare = || rebuilt(Bench::in_order(43, 1, 5), refuses);
         let scene = |bench: &mut Bench| {
             let first = bench.try_write("data", LOST[1], 9, LEN).ok()?;
             let second = bench.try_write("data", LOST[0], 9, LEN).ok()?;
