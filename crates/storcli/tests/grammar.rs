@@ -112,6 +112,16 @@ fn states_are_in_the_words_of_tools() {
     assert!(perc.contains("\"Ctrl temperature(Degree Celsius)\" : 45") && perc.contains("\"BBU_Info\" : ["));
 }
 
+/// A volume that was being initialised in the background was shown as one on which nothing is done.
+#[test]
+fn the_background_initialisation_is_in_progress() {
+    let rows = json("/c0/vall show bgi")["Response Data"]["VD Operation Status"].clone();
+    assert_eq!((&rows[0]["Operation"], &rows[0]["Status"]), (&"BGI".into(), &"Not in progress".into()));
+    assert_eq!((&rows[1]["Progress%"], &rows[1]["Status"]), (&75.into(), &"In progress".into()));
+    let second = json("/c0/v1 show all")["Response Data"]["VD1 Properties"].clone();
+    assert_eq!(second["Active Operations"], "Background Initialization (75%)");
+}
+
 #[test]
 fn the_alarm_is_the_controllers_own() {
     let all = json("/c0 show alarm");

@@ -70,7 +70,13 @@ const OPERATIONS: &[Column] =
 fn operations(view: &View, volumes: &[Vd<'_>], operation: &str) -> Answer {
     let Some((name, kinds)) = operation_kinds(operation) else { return Answer::unsupported() };
     let row = |volume: &Vd<'_>| {
-        let [progress, status, left] = progress(view.volume_task(kinds, volume.volume));
+        let task = view.volume_task(kinds, volume.volume);
+        let [progress, status, left] = match volume.volume.initialisation {
+            Some(done) if kinds.contains(&TaskKind::Resync) && task.is_none() => {
+                [number(done.percent), text("In progress"), text("-")]
+            }
+            _ => progress(task),
+        };
         vec![number(volume.number), text(name), progress, status, left]
     };
     let table = Table::new(OPERATIONS, volumes.iter().map(row).collect());
@@ -145,11 +151,13 @@ fn active(view: &View, volume: &VolumeInfo) -> String {
         ("Consistency Check", &[TaskKind::Check, TaskKind::Repair]),
         ("Background Initialization", &[TaskKind::Resync]),
     ];
+    let initialising =
+        volume.initialisation.map(|done| format!("Background Initialization ({}%)", done.percent));
     let running = names.into_iter().filter_map(|(name, kinds)| {
         let task = view.volume_task(kinds, volume)?;
         Some(format!("{name} ({}%)", task.percent))
     });
-    let running: Vec<String> = running.collect();
+    let running: Vec<String> = running.chain(initialising).collect();
     if running.is_empty() { "None".to_owned() } else { running.join(", ") }
 }
 
