@@ -30,8 +30,15 @@ pub enum Fault {
     WriteErrors(u64),
     /// Its next flushes fail.
     FlushErrors(u64),
-    /// Some blocks cannot be read.
+    /// Some blocks cannot be read until they are written.
     MediumErrors,
+    /// Some blocks cannot be read, and writes to them repair nothing: so many more of each, or (`None`) all of them.
+    Stuck {
+        /// Writes that repair nothing.
+        writes: Option<u32>,
+        /// Whether they fail; otherwise they are acknowledged.
+        refuses: bool,
+    },
     /// It answers nothing for so long, then everything.
     Holds(Duration),
     /// So many operations take so much longer.
@@ -78,6 +85,12 @@ impl Fault {
         }
     }
 
+    /// Blocks that stay unreadable.
+    fn draw_stuck(rng: &mut Rng) -> Fault {
+        let writes = if rng.chance(1, 2) { None } else { Some(rng.between(1, 3) as u32) };
+        Fault::Stuck { writes, refuses: writes.is_none() && rng.chance(1, 2) }
+    }
+
     /// Whether the drive tells of it, or is late.
     fn is_reported(self) -> bool {
         !matches!(self, Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_))
@@ -90,6 +103,8 @@ impl Fault {
             Fault::FileDeleted | Fault::FileTruncated(_) => true,
             // Where the map or the label cannot be read or written, that is the drive's end too.
             Fault::MediumErrors | Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_) => false,
+            // A drive that refuses a write goes out where its volume can do without it.
+            Fault::Stuck { refuses, .. } => refuses,
             Fault::Slows(..) => false,
             Fault::Holds(time) | Fault::Stalls(_, time) => time >= TIME_LIMIT,
         }
@@ -104,6 +119,7 @@ impl Fault {
             Fault::WriteErrors(_) => Deed::WriteErrors,
             Fault::FlushErrors(_) => Deed::FlushErrors,
             Fault::MediumErrors => Deed::MediumErrors,
+            Fault::Stuck { .. } => Deed::Stuck,
             Fault::Holds(time) | Fault::Stalls(_, time) if time >= TIME_LIMIT => Deed::TimesOut,
             Fault::Holds(_) | Fault::Stalls(..) => Deed::Hangs,
             Fault::Slows(..) => Deed::Slow,
@@ -128,6 +144,8 @@ pub struct Faults {
     ever: DriveSet,
     /// Drives that ever had blocks that could not be read.
     ever_unreadable: DriveSet,
+    /// Drives with blocks that no write repaired: what was to be there may be in redundancy alone until the drive is replaced.
+    stuck: DriveSet,
     count: usize,
 }
 
@@ -142,6 +160,7 @@ impl Faults {
             unreadable: DriveSet::EMPTY,
             ever: DriveSet::EMPTY,
             ever_unreadable: DriveSet::EMPTY,
+            stuck: DriveSet::EMPTY,
             count: drives,
         }
     }
@@ -164,6 +183,7 @@ impl Faults {
             &mut self.unreadable,
             &mut self.ever,
             &mut self.ever_unreadable,
+            &mut self.stuck,
         ];
         all.into_iter().for_each(|set| *set = set.intersection(&left));
     }
@@ -248,7 +268,7 @@ impl Faults {
         if !self.asked_out.contains(slot) {
             self.broken[slot.as_usize()] = None;
         }
-        for wrong in [&mut self.dead, &mut self.away, &mut self.unreadable] {
+        for wrong in [&mut self.dead, &mut self.away, &mut self.unreadable, &mut self.stuck] {
             wrong.remove(slot);
         }
         if !is_present {
@@ -288,6 +308,9 @@ pub const OPERATORS: u64 = 50;
 /// How far the number of what is done to a drive's file is from those of other faults.
 const OF_FILES: u64 = 40;
 
+/// How far the number of blocks that stay unreadable is from those of other faults.
+const OF_STUCK: u64 = 41;
+
 /// Between 100 µs and some tenths of a second, every order of magnitude as likely as any.
 pub fn delay(rng: &mut Rng) -> Duration {
     Duration::from_micros(100 << rng.below(12)) + Duration::from_nanos(rng.below(100_000))
@@ -295,7 +318,8 @@ pub fn delay(rng: &mut Rng) -> Duration {
 
 /// Plans the faults of a life.
 pub fn plan(scene: &Rc<Scene>) {
-    plan_for_files(scene);
+    plan_one_more(scene, "file faults", OF_FILES, Fault::draw_for_file);
+    plan_one_more(scene, "stuck blocks", OF_STUCK, Fault::draw_stuck);
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "faults", &instance);
     let mut rng = stream(life.to_string());
@@ -326,18 +350,18 @@ pub fn plan(scene: &Rc<Scene>) {
     }
 }
 
-/// Plans what is done to drives' files in a life. Its draws are its own: histories of seeds that were kept stay what they are,
-/// but where one of these happens.
-fn plan_for_files(scene: &Rc<Scene>) {
+/// Plans, in a quarter of the lives, one more fault, whose draws are its own: histories of seeds that were kept stay what they are, but
+/// where one of these happens.
+fn plan_one_more(scene: &Rc<Scene>, stream: &'static str, nth: u64, draw: fn(&mut Rng) -> Fault) {
     let life = scene.machine.life.get();
-    let mut rng = Rng::new(scene.setup.seed, "file faults", &life.to_string());
-    let number = scene.setup.first_incident(life) + OF_FILES;
+    let mut rng = Rng::new(scene.setup.seed, stream, &life.to_string());
+    let number = scene.setup.first_incident(life) + nth;
     let is_wanted = rng.chance(1, 4) && scene.is_redundant();
     if !is_wanted || scene.setup.without.incidents.contains(&number) {
         return;
     }
     let drive = DriveIndex(rng.below(scene.array.drives.borrow().len() as u64) as u16);
-    let (fault, delay) = (Fault::draw_for_file(&mut rng), delay(&mut rng));
+    let (fault, delay) = (draw(&mut rng), delay(&mut rng));
     later(scene, delay, move |scene| {
         if scene.machine.life.get() == life {
             happen(scene, number, drive, fault, &mut rng);
@@ -405,6 +429,10 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
             Fault::Dies | Fault::FileDeleted | Fault::FileTruncated(_) => faults.dead.insert(index),
             Fault::Vanishes(_) => faults.away.insert(index),
             Fault::MediumErrors => faults.cannot_read(index),
+            Fault::Stuck { .. } => {
+                faults.cannot_read(index);
+                faults.stuck.insert(index);
+            }
             _ => {}
         }
     }
@@ -434,6 +462,15 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
                 let on_same = scene.beside.iter().find(|other| other.setup.place == Place::SameDrives);
                 let whose = on_same.filter(|_| rng.chance(1, 3)).unwrap_or(scene);
                 drive.make_unreadable(some_blocks(whose, rng));
+            }
+        }
+        Fault::Stuck { writes, refuses } => {
+            for _ in 0..rng.between(1, 3) {
+                let blocks = some_blocks(scene, rng);
+                drive.make_stuck(blocks, writes);
+                if refuses {
+                    drive.refuse_writes(blocks);
+                }
             }
         }
         Fault::Holds(time) => {
@@ -497,7 +534,10 @@ pub fn repair(scene: &Scene, rng: &mut Rng, all: bool) {
         let mut faults = scene.array.faults.borrow_mut();
         if all {
             drive.heal_unreadable(ByteRange::new(ByteOffset::ZERO, drive.size()));
-            faults.unreadable.remove(index);
+            drive.clear_write_errors();
+            if !faults.stuck.contains(index) {
+                faults.unreadable.remove(index);
+            }
         }
         // Nothing else than its drives holds what a volume without redundancy held: they are repaired.
         if faults.dead.contains(index) && !scene.is_redundant() {

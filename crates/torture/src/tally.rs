@@ -25,6 +25,8 @@ pub enum Deed {
     FlushErrors,
     /// Blocks cannot be read.
     MediumErrors,
+    /// Blocks cannot be read, whatever is written to them.
+    Stuck,
     /// A drive does not answer for longer than the controller waits.
     TimesOut,
     /// A drive does not answer for a while.
@@ -95,7 +97,7 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 43] = [
+    pub const ALL: [Deed; 44] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -106,6 +108,7 @@ impl Deed {
         Deed::WriteErrors,
         Deed::FlushErrors,
         Deed::MediumErrors,
+        Deed::Stuck,
         Deed::TimesOut,
         Deed::Hangs,
         Deed::Slow,
@@ -182,6 +185,7 @@ impl Deed {
             Deed::WriteErrors => "write errors",
             Deed::FlushErrors => "flush errors",
             Deed::MediumErrors => "medium errors",
+            Deed::Stuck => "stuck blocks",
             Deed::TimesOut => "time-out",
             Deed::Hangs => "stall",
             Deed::Slow => "slow spell",
