@@ -54,6 +54,8 @@ pub struct LogDevices {
     serving: RefCell<BTreeSet<String>>,
     /// Devices to which something has happened since then.
     faulty: RefCell<BTreeSet<String>>,
+    /// Devices with blocks that cannot be read: what a journal on them says may be missing, in every later process as well.
+    unreadable: RefCell<BTreeSet<String>>,
     /// Devices that were pulled out, and may be put back.
     away: RefCell<BTreeSet<String>>,
     /// Whether a log is being added or removed.
@@ -92,6 +94,14 @@ pub struct OnLog {
 }
 
 impl OnLog {
+    /// No device has what the journal on the log said.
+    fn lose(&self, scene: &Scene) {
+        if !self.is_lost.replace(true) {
+            scene.log_is_lost();
+            scene.tell(|| "its log is lost".to_owned());
+        }
+    }
+
     /// Whether what promised that its durable writes are durable may be lost.
     pub fn is_lost(&self) -> bool {
         self.is_lost.get()
@@ -211,13 +221,19 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
     let devices = log.devices.borrow();
     let there: BTreeSet<String> =
         devices.iter().filter(|name| present(&first.machine, name)).cloned().collect();
+    let unreadable = log.unreadable.borrow().clone();
     for scene in first.volumes() {
         let on = &scene.on_log;
         let was_served = on.is_told.replace(false) && !on.is_stopped.replace(false);
         let must_wait = scene.covered.get() && was_served && there.is_empty();
         on.may_restore.set(on.may_wait.get() && scene.setup.has_cache());
         on.at_start.set((on.may_wait.get(), must_wait && !scene.array.after_shutdown.get()));
-        on.has_it.borrow_mut().retain(|name| there.contains(name));
+        let had_it = !on.has_it.borrow().is_empty();
+        on.has_it.borrow_mut().retain(|name| there.contains(name) && !unreadable.contains(name));
+        // Nobody waits for the other device while one is there, of which not all can be read.
+        if had_it && on.has_it.borrow().is_empty() && !there.is_empty() && on.may_wait.get() {
+            on.lose(&scene);
+        }
         on.came_back.take();
         on.answering.end_change();
         on.tells_all.set(false);
@@ -225,8 +241,8 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
             on.may_wait.set(true);
         }
     }
-    log.serving.replace(there);
-    log.faulty.take();
+    log.serving.replace(&there - &unreadable);
+    log.faulty.replace(unreadable);
     given
 }
 
@@ -369,9 +385,8 @@ fn distrust(first: &Rc<Scene>, name: &str) {
             on.answering.forget();
         }
         let is_last = had_it || first.machine.log.serving.borrow().is_empty();
-        if is_last && on.has_it.borrow().is_empty() && on.may_wait.get() && !on.is_lost.replace(true) {
-            scene.log_is_lost();
-            scene.tell(|| "its log is lost".to_owned());
+        if is_last && on.has_it.borrow().is_empty() && on.may_wait.get() {
+            on.lose(&scene);
         }
     }
 }

@@ -118,6 +118,7 @@ fn happen(scene: &Rc<Scene>, number: u64, which: usize, fault: Fault, rng: &mut 
             // Where journals are: labels are looked at when they are read.
             let blocks = rng.between(256, (drive.size().0 >> 12) - 257);
             drive.make_unreadable(ByteRange::new(ByteOffset(blocks << 12), ByteCount(4096)));
+            log.unreadable.borrow_mut().insert(name.clone());
         }
         Fault::TimesOut(time) | Fault::Hangs(time) => {
             drive.hold();
@@ -169,6 +170,7 @@ pub(crate) fn repair(scene: &Scene, all: bool) {
         }
         if all {
             drive.heal_unreadable(ByteRange::new(ByteOffset::ZERO, drive.size()));
+            scene.machine.log.unreadable.borrow_mut().remove(&name);
         }
     }
     let mut devices = scene.machine.log.devices();
