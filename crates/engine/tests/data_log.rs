@@ -332,6 +332,35 @@ fn nothing_is_promised_before_older_records_count_no_more() {
     sim.run(run).expect("no stall");
 }
 
+/// A host's write was answered when it was on the drives, over bytes whose records an earlier process had left and that could be
+/// replayed still. The process was killed then, and the next one laid these older records over it.
+#[test]
+fn no_write_is_answered_that_older_records_would_be_laid_over() {
+    let setup = setup(2);
+    let (mut sim, _) = sim(&setup, 4, 1);
+    let envs = envs(&sim, &setup);
+    let restored = vec![(range(4096, 1024), Buf::copy_of(&[5; 1024]).freeze())];
+    let run = async move {
+        let (bench, _) = attach(envs, &setup, 1, 9, restored).await;
+        let beside = common::begin(bench.volume(), 8192, 7);
+        let over = common::begin(bench.volume(), 4096 + 512, 7);
+        let trimmed = Rc::new(RefCell::new(None));
+        let (volume, told) = (bench.volume().clone(), trimmed.clone());
+        let whole = setup.geometry().stripe_bytes();
+        bench
+            .env
+            .spawn("host", async move { *told.borrow_mut() = Some(volume.trim(range(0, whole.0)).await) });
+        bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
+        bench.wait(Duration::from_secs(60)).await;
+        assert_eq!(beside.get(), Some(true), "no record says anything of these bytes");
+        assert!(over.get().is_none() && trimmed.borrow().is_none(), "a replay would undo it");
+        bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!((over.get(), *trimmed.borrow()), (Some(true), Some(Ok(()))));
+    };
+    sim.run(run).expect("no stall");
+}
+
 type Told = Rc<RefCell<Option<Result<(), env::IoError>>>>;
 
 fn begin_durably(volume: &Rc<Volume>) -> Told {

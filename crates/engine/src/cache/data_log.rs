@@ -271,6 +271,11 @@ impl Cache {
         self.promises.are_logged() || self.promises.is_unfenced.get()
     }
 
+    /// Whether records of an earlier start may count.
+    pub(super) fn is_unfenced(&self) -> bool {
+        self.promises.is_unfenced.get()
+    }
+
     /// A destage of a line is done.
     pub(super) fn note_line(&self, stripe: StripeIndex) {
         // A line of which nothing is dirty is not remembered: there would be ever more.
@@ -394,7 +399,7 @@ impl Cache {
     }
 
     /// Done when no record of an earlier start counts.
-    async fn fenced(&self) -> Result<(), IoError> {
+    pub(super) async fn fenced(&self) -> Result<(), IoError> {
         let promises = &self.promises;
         let is_done = || !promises.is_unfenced.get() || self.closing.get();
         promises.changed.wait_until(self.shard.env(), is_done).await;

@@ -75,6 +75,8 @@ pub struct Cache {
     absorbing: Absorbing,
     reads: Reads,
     promises: Promises,
+    /// Where what was found in a data log lies, which may be replayed as long as that is not fenced.
+    restored: RefCell<Vec<ByteRange>>,
 }
 
 impl Deref for Cache {
@@ -161,7 +163,9 @@ impl Cache {
         cells.adopt(found.iter().filter(|found| is_mine(found.descriptor.bytes.range())));
         let promises = Promises::new(&attachment.data_log);
         let reads = Reads::default();
-        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, reads, promises, recovery });
+        let restored = RefCell::default();
+        let cache =
+            Rc::new(Cache { lines, index, gauge, absorb, absorbing, reads, promises, restored, recovery });
         cache.set_reads(attachment.reads);
         cache.absorbing.run_destages_of(&cache);
         cache.take_up();

@@ -1,7 +1,11 @@
 //! What was found in a data log after a power cut, as dirty data of the volume that had it.
+//!
+//! # Invariants
+//! - As long as the records may be replayed, no host is told that bytes of theirs are written: a process that is killed is followed by
+//!   one that lays the records over what the drives hold once more.
 
 use crate::cache::{Cache, Waiting, held::Held};
-use env::{Durability, Slice};
+use env::{Durability, IoError, Slice};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
@@ -11,6 +15,7 @@ impl Cache {
         if restored.is_empty() {
             return;
         }
+        self.restored.borrow_mut().extend(restored.iter().map(|(range, _)| *range));
         let waiting = Waiting::new(Durability::Cached);
         for (range, bytes) in restored {
             for (stripe, within, at) in self.parts_of_stripes(*range) {
@@ -21,6 +26,16 @@ impl Cache {
             }
         }
         self.note_dirty();
+    }
+
+    /// A host has written or trimmed these bytes. Done when no replay lays over them what an earlier process had promised of them.
+    ///
+    /// # Errors
+    /// When the volume goes away before.
+    pub(crate) async fn outlasts_restored(&self, range: ByteRange) -> Result<(), IoError> {
+        let may_be_replayed =
+            self.is_unfenced() && self.restored.borrow().iter().any(|restored| restored.overlaps(range));
+        if may_be_replayed { self.fenced().await } else { Ok(()) }
     }
 
     /// The stripes of a run of the volume's bytes: which bytes of each, and from where on in the run.

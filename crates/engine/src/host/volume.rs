@@ -312,6 +312,10 @@ impl Volume {
             None => self.write_entered(range, data, durability).await,
             Some(moving) => Box::pin(moving::write(self, &moving, range, data, durability)).await,
         };
+        let result = match result {
+            Ok(()) => self.outlasts_restored(range).await,
+            failed => failed,
+        };
         self.note_end(timed, range.len, &result);
         result
     }
@@ -381,6 +385,10 @@ impl Volume {
         let result = match self.moving() {
             None => self.trim_entered(range).await,
             Some(moving) => Box::pin(moving::trim(self, &moving, range)).await,
+        };
+        let result = match result {
+            Ok(()) => self.outlasts_restored(range).await,
+            failed => failed,
         };
         self.note_end(timed, range.len, &result);
         result
