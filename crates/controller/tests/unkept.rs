@@ -7,14 +7,14 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const ALL: u64 = 512 << 10;
 const STRIP: u64 = 64 << 10;
-/// In the first stripe, whose parity is on the third drive: the same columns of its two data strips.
+/// In the first stripe, whose parity is on the fourth drive: the same columns of its first two data strips.
 const LOST: [u64; 2] = [4096, STRIP + 4096];
 const LEN: u64 = 1024;
 
-/// RAID 5 of `a`, `b` and `c`; `a` was lost and `d` has taken its slot, beside two sectors of `b` that no write repairs.
+/// RAID 5 of `a`, `b`, `c` and `d`; `a` was lost and `e` has taken its slot, beside two sectors of `b` that no write repairs.
 fn rebuilt(mut bench: Bench, refuses: bool) -> Bench {
-    bench.boot(&["a", "b", "c", "d", "e"]);
-    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.boot(&["a", "b", "c", "d", "e", "f"]);
+    bench.create("data", "raid5", &["a", "b", "c", "d"]);
     bench.write("data", 0, 5, ALL);
     bench.settle("data");
     let bad = bench.sim.drive("b").unwrap();
@@ -24,7 +24,7 @@ fn rebuilt(mut bench: Bench, refuses: bool) -> Bench {
     if refuses {
         bad.refuse_writes(blocks);
     }
-    replace(&mut bench, "a", "d");
+    replace(&mut bench, "a", "e");
     bench
 }
 
@@ -60,7 +60,7 @@ fn look(bench: &mut Bench, lost: &[u64], rewritten: &[u64], when: &str) {
 #[test]
 fn what_a_drive_does_not_keep_is_known_after_a_start() {
     for refuses in [false, true] {
-        let mut bench = rebuilt(Bench::new(41, 2, 5), refuses);
+        let mut bench = rebuilt(Bench::new(41, 2, 6), refuses);
         assert_eq!(bench.show("data").lost_bytes, 2 * LEN);
         look(&mut bench, &LOST, &[], "rebuilt");
         bench.restart(&[]);
@@ -79,7 +79,7 @@ fn what_a_drive_does_not_keep_is_known_after_a_start() {
         bench.shut_down();
         bench.restart(&[]);
         look(&mut bench, &[], &LOST, "stopped in order");
-        replace(&mut bench, "b", "e");
+        replace(&mut bench, "b", "f");
         look(&mut bench, &[], &LOST, "the drive is replaced");
         bench.ask(Command::DriveFail { drive: "c".into() }).unwrap();
         look(&mut bench, &[], &LOST, "another drive is lost");
@@ -87,18 +87,18 @@ fn what_a_drive_does_not_keep_is_known_after_a_start() {
 }
 
 /// The process dies, or the power goes, at any event of a host's write of blocks that are punctured and that their drive does not keep:
-/// what was acknowledged is there, and no other block is anything but what was written, also when a drive is lost then.
+/// what was acknowledged is there, and no other block reads as anything but what was written, also when a drive is lost then.
 #[test]
 fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
     let ways = [(End::Killed, false), (End::PowerCut, false), (End::Killed, true), (End::PowerCut, true)];
     for (how, refuses) in ways {
-        let prepare = || rebuilt(Bench::in_order(43, 1, 5), refuses);
+        let prepare = || rebuilt(Bench::in_order(43, 1, 6), refuses);
         let scene = |bench: &mut Bench| {
             let first = bench.try_write("data", LOST[1], 9, LEN).ok()?;
             let second = bench.try_write("data", LOST[0], 9, LEN).ok()?;
             first.and(second).ok()
         };
-        at_every_event(5, how, prepare, scene, |bench, outcome, event| {
+        at_every_event(1, how, prepare, scene, |bench, outcome, event| {
             bench.boot(&[]);
             for lost in ["", "c"] {
                 for at in (0..ALL).step_by(512) {
@@ -106,6 +106,9 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
                     match bench.try_read("data", at, 512) {
                         Ok(bytes) if is_listed => assert_eq!(bytes, [9; 512], "{how:?} {event} {at} {lost}"),
                         Ok(bytes) => assert_eq!(bytes, [5; 512], "{how:?} {event} {at} {lost}"),
+                        // What was rewritten is in redundancy alone: one drive more takes a block of that column.
+                        Err(_) if lost == "c" && (2 * STRIP + 4096..2 * STRIP + 4096 + LEN).contains(&at) => {
+                        }
                         Err(_) => {
                             let is_acknowledged = outcome.is_some() && how == End::Killed && lost.is_empty();
                             assert!(is_listed && !is_acknowledged, "{how:?} {event} {at} {lost}");

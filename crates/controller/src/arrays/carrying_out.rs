@@ -26,7 +26,7 @@ pub(super) async fn carry_out(
     patches: Vec<Patch>,
 ) -> (BTreeMap<usize, IoError>, Vec<(usize, ByteRange)>) {
     let mut errors: BTreeMap<usize, IoError> = BTreeMap::new();
-    let mut refused = Vec::new();
+    let mut refused: Vec<(usize, ByteRange, Slice)> = Vec::new();
     let mut written: BTreeMap<usize, &Access> = BTreeMap::new();
     let mut patches = patches.into_iter();
     loop {
@@ -51,20 +51,41 @@ pub(super) async fn carry_out(
                 result => result.map(|_| Vec::new()),
             };
             match result {
-                Ok(sectors) => refused.extend(sectors.into_iter().map(|sector| (slot, sector))),
+                Ok(sectors) => refused.extend(sectors.into_iter().map(|(at, slice)| (slot, at, slice))),
                 Err(error) => drop(errors.insert(slot, error)),
             }
         }
     }
+    let still_refused = write_once_more(members, data_start, refused, &mut errors).await;
     let flush = |(slot, access): (usize, &Access)| (slot, Some(access.member.flush()));
     let mut unflushed = join(written.into_iter().map(flush).collect()).await;
     // Without a volatile cache there is nothing to flush.
     unflushed.retain(|_, error| error.kind != IoErrorKind::NotSupported);
     errors.extend(unflushed);
-    (errors, refused)
+    (errors, still_refused)
 }
 
-/// Writes what a member refused sector by sector. Those that it refuses.
+/// Writes blocks that members refused once more: a drive may have put another block in the place of a bad one. An excluded block is lost
+/// where redundancy is to be resynced, so none is excluded for a single refusal. Those that are refused again.
+async fn write_once_more(
+    members: &BTreeMap<usize, Access>,
+    data_start: ByteOffset,
+    refused: Vec<(usize, ByteRange, Slice)>,
+    errors: &mut BTreeMap<usize, IoError>,
+) -> Vec<(usize, ByteRange)> {
+    let mut still_refused = Vec::new();
+    for (slot, place, slice) in refused {
+        let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
+        match access.write_data(data_start + ByteCount(place.start.0), slice).await.result {
+            Ok(_) => {}
+            Err(error) if error.kind == IoErrorKind::Medium => still_refused.push((slot, place)),
+            Err(error) => drop(errors.insert(slot, error)),
+        }
+    }
+    still_refused
+}
+
+/// Writes what a member refused sector by sector. Those that it refuses, and what was to be there.
 ///
 /// # Errors
 /// Those that are not about the sectors.
@@ -73,15 +94,15 @@ async fn write_by_sectors(
     data_start: ByteOffset,
     range: ByteRange,
     slice: &Slice,
-) -> std::result::Result<Vec<ByteRange>, IoError> {
+) -> std::result::Result<Vec<(ByteRange, Slice)>, IoError> {
     let sector = access.info().logical_sector.bytes();
     let mut refused = Vec::new();
     for at in (0..range.len.0).step_by(sector.as_usize()) {
         let part = slice.cut(ByteCount(at), sector.min(range.len - ByteCount(at)));
         let place = ByteRange::new(range.start + ByteCount(at), part.len());
-        match access.write_data(data_start + ByteCount(place.start.0), part).await.result {
+        match access.write_data(data_start + ByteCount(place.start.0), part.clone()).await.result {
             Ok(_) => {}
-            Err(error) if error.kind == IoErrorKind::Medium => refused.push(place),
+            Err(error) if error.kind == IoErrorKind::Medium => refused.push((place, part)),
             Err(error) => return Err(error),
         }
     }
