@@ -273,8 +273,9 @@ impl Arrays {
         };
         let name = self.name_for_people(volume);
         let names: Vec<String> = devices.iter().map(Uuid::to_string).collect();
+        let loss = self.lost_with_records(volume);
         let sentence = format!(
-            "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes'",
+            "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes' ({loss})",
             names.join(" or ")
         );
         Err(Error::new(ErrorKind::WrongState, sentence))

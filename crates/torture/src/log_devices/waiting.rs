@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::life::Plan;
 use crate::tally::Deed;
-use controller::{Command, VolumeInfo};
+use controller::{Command, DiscardLog, VolumeInfo};
 use world_sim::Rng;
 
 /// Whether a volume that is offline is so for want of its log.
@@ -63,7 +63,7 @@ pub(crate) async fn settle(host: &Host, plan: &Plan) -> Result<bool> {
     }
     // It may be so though the answer never comes.
     scene.discard_log();
-    match host.ask(Command::LogDiscard { volume: scene.setup.name().to_owned() }).await {
+    match host.ask(Command::LogDiscard(DiscardLog::lacking(scene.setup.name()))).await {
         Ok(_) => {
             scene.did(Deed::OperatorDiscardsLog);
             scene.tell_of("operator", || "what the log has is given up".to_owned());
