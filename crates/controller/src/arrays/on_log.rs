@@ -259,7 +259,10 @@ impl Arrays {
         let is_settled = array.label().was_shut_down() || volume.has_fresh_journal();
         let label = volume.label();
         let records = match label.journal {
-            Some(JournalLabel { id: Some(_), log: Some(on), .. }) => Some(on.devices),
+            // The drives' labels still name a journal that was given up, and are read once more by a start.
+            Some(JournalLabel { id, log: Some(on), .. }) if id.is_some() && volume.given_up_log.get() != id => {
+                Some(on.devices)
+            }
             _ => None,
         };
         let is_given_up = |log: &DataLogLabel| volume.given_up_data_log.get() == Some(log.id);
