@@ -191,7 +191,7 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
             return Ok(true);
         }
         if log_devices::waits(host, &volume)? {
-            if !log_devices::settle(host, plan).await? {
+            if !log_devices::settle(host, plan, &volume).await? {
                 return Ok(false);
             }
         } else if host.needs_drives(&volume)? {

@@ -169,6 +169,11 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
     assert_fine(&summary);
     let beside = &summary.neighbours;
     assert!(beside.volumes >= 12 && beside.write_modes >= 5, "{beside:?}");
+    let (lost, discarded) = (summary.tally.lost_memories, summary.tally.discarded_memories);
+    assert!(
+        lost >= 10 && discarded >= 5,
+        "memory was lost in the same boot {lost} times, given up {discarded} times"
+    );
     let (never, always) = (Neighbour::Never, Neighbour::Always);
     for (seed, neighbour) in [(51, never), (91, never), (195, never), (161, always)] {
         let migrations = Migrations::Never;

@@ -145,6 +145,14 @@ pub struct KeptImage {
     boot: u128,
 }
 
+impl KeptImage {
+    /// The same boot, and all of the memory was deleted.
+    #[must_use]
+    pub fn without_memory(&self) -> KeptImage {
+        KeptImage { named: BTreeMap::new(), boot: self.boot }
+    }
+}
+
 impl Kept {
     /// What the machine has.
     pub fn image(&self) -> KeptImage {

@@ -62,7 +62,10 @@ impl Arrays {
         if !cached.is_zero() {
             here.push(format!("the cache has {cached} of it (give that up with --cache)"));
         }
-        if label.data_log.is_some() || label.journal.is_some_and(|journal| journal.log.is_some()) {
+        let has_records =
+            label.data_log.is_some() || label.journal.is_some_and(|journal| journal.log.is_some());
+        // Those of a volume that is served are in use, and are not given up.
+        if has_records && !volume.is_served() {
             here.push("its log device has records of it (give these up with --records)".to_owned());
         }
         let here = if here.is_empty() { String::new() } else { format!("; {}", here.join(", and ")) };

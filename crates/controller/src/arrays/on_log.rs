@@ -260,7 +260,9 @@ impl Arrays {
         let label = volume.label();
         let records = match label.journal {
             // The drives' labels still name a journal that was given up, and are read once more by a start.
-            Some(JournalLabel { id, log: Some(on), .. }) if id.is_some() && volume.given_up_log.get() != id => {
+            Some(JournalLabel { id, log: Some(on), .. })
+                if id.is_some() && volume.given_up_log.get() != id =>
+            {
                 Some(on.devices)
             }
             _ => None,

@@ -24,8 +24,8 @@ impl Control {
         let Reply::Memories { memories } = self.ask(&Command::CacheList {})? else {
             return Err(Failure::failed("the controller's answer is no list of memory"));
         };
-        let listed = memories.iter().find(|info| info.memory == memory);
-        let lost = listed.map_or_else(|| "lost: nothing".to_owned(), controller::MemoryInfo::lost);
-        output::confirm(&format!("Of {memory} will be {lost}. Remove it?"), false)
+        // The controller refuses what is not listed: there is nothing to be asked.
+        let Some(listed) = memories.iter().find(|info| info.memory == memory) else { return Ok(()) };
+        output::confirm(&format!("Of {memory} will be {}. Remove it?", listed.lost()), false)
     }
 }
