@@ -126,8 +126,8 @@ pub struct Faults {
     unreadable: DriveSet,
     /// Drives that something ever happened to that may cost them their place.
     ever: DriveSet,
-    /// Drives that ever had blocks that could not be read.
-    ever_unreadable: DriveSet,
+    /// Whether blocks of any drive could not be read at some time: what is lost by that goes along to other drives.
+    ever_unreadable: bool,
     count: usize,
 }
 
@@ -141,7 +141,7 @@ impl Faults {
             away: DriveSet::EMPTY,
             unreadable: DriveSet::EMPTY,
             ever: DriveSet::EMPTY,
-            ever_unreadable: DriveSet::EMPTY,
+            ever_unreadable: false,
             count: drives,
         }
     }
@@ -157,14 +157,7 @@ impl Faults {
         self.count = count;
         self.broken.truncate(count);
         let left = DriveSet::first(DriveCount(count as u16));
-        let all = [
-            &mut self.asked_out,
-            &mut self.dead,
-            &mut self.away,
-            &mut self.unreadable,
-            &mut self.ever,
-            &mut self.ever_unreadable,
-        ];
+        let all = [&mut self.asked_out, &mut self.dead, &mut self.away, &mut self.unreadable, &mut self.ever];
         all.into_iter().for_each(|set| *set = set.intersection(&left));
     }
 
@@ -192,7 +185,7 @@ impl Faults {
     /// Blocks of a drive cannot be read.
     pub fn cannot_read(&mut self, drive: DriveIndex) {
         self.unreadable.insert(drive);
-        self.ever_unreadable.insert(drive);
+        self.ever_unreadable = true;
     }
 
     /// Drives of which blocks cannot be read now.
@@ -202,7 +195,7 @@ impl Faults {
 
     /// Whether blocks of any drive could not be read at some time.
     pub fn ever_unreadable(&self) -> bool {
-        !self.ever_unreadable.is_empty()
+        self.ever_unreadable
     }
 
     /// Whether something happened in that life.

@@ -339,7 +339,8 @@ const MOVABLE: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Ra
 
 /// Drives come and go for two volumes at once. Among them are seeds that failed once. 900130 and 900206: a volume that had begun lost a drive that the other one did not lie
 /// on yet, and was not given it back (controller/tests/reshape_along_held.rs). Of the
-/// harness: 900001 and 900094, where a volume that was not served while it began was thought to have come.
+/// harness: 900001 and 900094, where a volume that was not served while it began was thought to have come; 900167, where it forgot, when
+/// a volume had left a drive, that blocks of that drive could not be read.
 #[test]
 fn volumes_of_one_array_move_one_after_the_other() {
     let options = Options {
