@@ -60,6 +60,7 @@ actions! {
     VolumeList         "volume-list"           yes        yes       yes;
     VolumeShow         "volume-show"           yes        yes       yes;
     LogList            "log-list"              yes        yes       yes;
+    CacheList          "cache-list"            yes        yes       yes;
     SpareList          "spare-list"            yes        yes       yes;
     DiskList           "disk-list"             yes        yes       yes;
     ForeignList        "foreign-list"          yes        yes       yes;
@@ -102,6 +103,7 @@ actions! {
     VolumeDelete       "volume-delete"         -          -         yes;
     VolumeForget       "volume-forget"         -          -         yes;
     LogDiscard         "log-discard"           -          -         yes;
+    CacheRemove        "cache-remove"          -          -         yes;
     LogAdd             "log-add"               -          -         yes;
     LogRemove          "log-remove"            -          -         yes;
     SpareAdd           "spare-add"             -          -         yes;
@@ -132,6 +134,7 @@ impl Action {
             Command::VolumeList {} => Action::VolumeList,
             Command::VolumeShow { .. } => Action::VolumeShow,
             Command::LogList {} => Action::LogList,
+            Command::CacheList {} => Action::CacheList,
             Command::SpareList {} => Action::SpareList,
             Command::DiskList {} => Action::DiskList,
             Command::ForeignList {} => Action::ForeignList,
@@ -182,7 +185,8 @@ impl Action {
             Command::VolumeReshape(_) => Action::VolumeReshape,
             Command::VolumeDelete { .. } => Action::VolumeDelete,
             Command::VolumeForget { .. } => Action::VolumeForget,
-            Command::LogDiscard { .. } => Action::LogDiscard,
+            Command::LogDiscard(_) => Action::LogDiscard,
+            Command::CacheRemove { .. } => Action::CacheRemove,
             Command::LogAdd { .. } => Action::LogAdd,
             Command::LogRemove { .. } => Action::LogRemove,
             Command::SpareAdd(_) => Action::SpareAdd,

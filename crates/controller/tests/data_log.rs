@@ -4,7 +4,7 @@
 use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
-use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
+use controller::{Command, DiscardLog, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
 use env::Durability;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -188,7 +188,7 @@ fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
                 bench.expect("data", 2 * STRIP, 66, 4096);
             }
             false => {
-                bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+                bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
                 bench.ask(start()).expect("started");
                 bench.expect("data", 2 * STRIP, OLD, 4096);
                 // It never comes back over what is written from then on.
@@ -221,7 +221,7 @@ fn a_data_log_that_is_given_up_while_a_member_is_gone_wants_a_word_about_parity(
     };
     let why = bench.refused(ErrorKind::WrongState, start(false));
     assert!(why.contains("softroc log discard data --yes"), "{why}");
-    bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+    bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
     let why = bench.refused(ErrorKind::WrongState, start(false));
     assert!(why.contains("--accept-stale-parity"), "{why}");
     bench.ask(start(true)).expect("started by a word");

@@ -4,7 +4,7 @@
 use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
-use controller::{Command, ErrorKind, Reply, VolumeState};
+use controller::{Command, DiscardLog, ErrorKind, Reply, VolumeState};
 use env::{Buf, Durability};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -395,7 +395,7 @@ fn a_volume_waits_for_its_log() {
     end(&mut bench, End::PowerCut);
     vanish(&bench, &LOG);
     bench.boot(&[]);
-    bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+    bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
     bench.ask(start()).expect("it is started");
     assert!(bench.has_event("was given up"), "{:?}", bench.events());
     bench.settle("data");
@@ -425,7 +425,7 @@ fn a_volume_that_lacks_its_log_and_a_member_is_started_by_order() {
     bench.boot(&[]);
     let why = bench.refused(ErrorKind::WrongState, start("data", true));
     assert!(why.contains("softroc log discard data --yes"), "{why}");
-    let discard = || Command::LogDiscard { volume: "data".into() };
+    let discard = || Command::LogDiscard(DiscardLog::lacking("data"));
     let Ok(Reply::Volume { notes, .. }) = bench.ask(discard()) else { panic!("it is given up") };
     assert!(notes.iter().any(|note| note.contains("run 'softroc volume start data'")), "{notes:?}");
     // Nothing is recorded before the volume is started.

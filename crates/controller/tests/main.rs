@@ -30,6 +30,7 @@ mod moved;
 mod numbers;
 mod presets;
 mod read_mode;
+mod recovery;
 mod reshape;
 mod reshape_along;
 mod reshape_along_held;

@@ -3,7 +3,7 @@
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared, task};
-use controller::{Command, ErrorKind, Reply, SetTask, TaskState, VolumeState};
+use controller::{Command, DiscardLog, ErrorKind, Reply, SetTask, TaskState, VolumeState};
 
 /// Lets time pass until it is so.
 fn until(bench: &mut Bench, what: &str, is_so: impl Fn(&controller::VolumeInfo) -> bool) {
@@ -131,7 +131,7 @@ fn what_a_log_has_of_both_layouts_is_given_up_by_one_order() {
     let shown = bench.show("data");
     assert_eq!(shown.state, VolumeState::Offline);
     assert!(shown.reasons.iter().any(|why| why.contains("softroc log discard data --yes")), "{shown:?}");
-    bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+    bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
     if bench.show("data").state == VolumeState::Offline {
         let start =
             Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };

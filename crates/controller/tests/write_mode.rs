@@ -3,9 +3,11 @@
 
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB, volume};
-use controller::{Command, ErrorKind, SetPolicy, StartTask, Startable, VolumeState, WriteMode};
+use controller::{
+    Command, DiscardLog, ErrorKind, Reply, SetPolicy, StartTask, Startable, VolumeState, WriteMode,
+};
 use engine::Volume;
-use env::{Buf, Durability, IoErrorKind, JoinHandle};
+use env::{Buf, Durability, IoErrorKind, JoinHandle, KeptSize};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -158,11 +160,11 @@ fn memory_that_is_not_there_is_not_done_without() {
     let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
     let why = bench.refused(ErrorKind::WrongState, start.clone());
     assert!(why.contains("softroc log discard data --yes"), "{why}");
-    let (_, notes) = volume(bench.ask(Command::LogDiscard { volume: "data".into() }));
+    let (_, notes) = volume(bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))));
     assert!(notes[0].contains("not known"), "{notes:?}");
     bench.ask(start).expect("it starts");
     bench.ask(set(WriteMode::WriteThrough)).expect("set");
-    bench.refused(ErrorKind::WrongState, Command::LogDiscard { volume: "data".into() });
+    bench.refused(ErrorKind::WrongState, Command::LogDiscard(DiscardLog::lacking("data")));
 }
 
 /// The process ends with data in the cache. The drives are taken to another machine, where a host writes newer data, and come back.
@@ -232,12 +234,64 @@ fn a_deleted_volume_leaves_nothing() {
     let mut bench = prepared(9, 1, WriteMode::WriteBack);
     bench.write("data", 0, 6, STRIP);
     bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).expect("deleted");
+    assert!(!has_memory(&mut bench), "no other volume had a place in it");
     let again = |wanted: &mut controller::CreateVolume| {
         (wanted.write_mode, wanted.destroy_data) = (Some(WriteMode::WriteBack), true);
     };
     bench.create_with("data", "raid0", &["a", "b"], again).expect("it is made");
     bench.restart(&["a", "b"]);
     assert_eq!(dirty(&mut bench), 0);
+    // Of the memory that is made then, everything is as it was of the first.
+    bench.write("data", 0, 9, STRIP);
+    assert!(dirty(&mut bench) > 0 && has_memory(&mut bench));
+    bench.restart(&["a", "b"]);
+    bench.expect("data", 0, 9, STRIP);
+}
+
+/// Whether the machine has memory for this controller's cache.
+fn has_memory(bench: &mut Bench) -> bool {
+    let env = bench.sim.env();
+    let others = bench.sim.run(async move { env.world().other_memories("none of ours").await });
+    others.expect("it ends").expect("listed").iter().any(|memory| memory.name == "cache")
+}
+
+/// Another controller was killed, and its volume is not known here: what it left in memory is listed, with how much of it the drives may lack,
+/// and goes by an order that names it.
+#[test]
+fn memory_of_another_controller_is_listed_and_removed_by_name() {
+    let mut bench = prepared(31, 2, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    let uuid = bench.show("data").uuid;
+    let env = bench.sim.env();
+    let dirty = dirty(&mut bench);
+    let copied = bench.sim.run(async move {
+        let ours = env.world().other_memories("none of ours").await.expect("listed").remove(0);
+        let words = ours.words.expect("readable");
+        let size = KeptSize { words: words.len(), bytes: ByteCount(ours.len.0 - 8 * words.len() as u64) };
+        let other = env.world().kept_memory("other", Some(size)).await.expect("made").expect("some");
+        words.iter().enumerate().for_each(|(word, value)| other.words.store(word, *value));
+        other
+    });
+    let list = |bench: &mut Bench| match bench.ask(Command::CacheList {}) {
+        Ok(Reply::Memories { memories }) => memories,
+        other => panic!("{other:?}"),
+    };
+    let remove = || Command::CacheRemove { memory: "other".into() };
+    let used = list(&mut bench).remove(0);
+    assert!(used.in_use && used.volumes.is_empty(), "{used:?}");
+    bench.refused(ErrorKind::InUse, remove());
+    drop(copied);
+    let left = list(&mut bench).remove(0);
+    let volume = &left.volumes[0];
+    assert_eq!(
+        (left.in_use, &volume.uuid, volume.title(), volume.dirty_bytes),
+        (false, &uuid, "data", dirty)
+    );
+    assert!(left.lost().contains("64 KiB that hosts wrote to data"), "{}", left.lost());
+    bench.refused(ErrorKind::NotFound, Command::CacheRemove { memory: "cache".into() });
+    bench.ask(remove()).expect("removed");
+    assert!(list(&mut bench).is_empty() && bench.has_event("was removed; lost: 64 KiB"));
+    bench.expect("data", 0, 6, STRIP);
 }
 
 #[test]

@@ -170,6 +170,8 @@ pub enum ShardMessage {
     Drain(VolumeId, Done),
     /// Forget what is in cells of a volume of the memory that is not served: nobody will want it.
     DiscardCells(u32, Done),
+    /// Let go of all cells: no volume has a place in the memory.
+    LeaveCells(Done),
     /// A step of a volume on its way to another layout.
     Reshape(VolumeId, ReshapeOrder, Done),
     /// All of a volume is moved. It is not attached any more, and the one by the new layout has its name, all of its stripes, and its hosts:

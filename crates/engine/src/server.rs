@@ -183,6 +183,7 @@ impl Shard {
                 inner.resources.cells().discard(index);
                 answer_control(&done, Ok(()));
             }
+            ShardMessage::LeaveCells(done) => answer_control(&done, inner.resources.cells().leave()),
             ShardMessage::Rename(id, name, done) => {
                 self.volume(id).iter().for_each(|volume| volume.rename(&name));
                 answer_control(&done, Ok(()));

@@ -40,6 +40,19 @@ pub struct KeptSize {
     pub bytes: ByteCount,
 }
 
+/// Memory of that kind which another process of this machine has, or had.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherMemory {
+    /// What its world calls it.
+    pub name: String,
+    /// How much room it takes.
+    pub len: ByteCount,
+    /// A process has it.
+    pub in_use: bool,
+    /// Its numbers, as they are while nobody has it; or why they cannot be read: a sentence's end.
+    pub words: std::result::Result<Vec<u64>, String>,
+}
+
 /// Numbers in a row, each of which is stored at once. Clones are the same numbers.
 #[derive(Clone)]
 pub struct Words {

@@ -56,7 +56,7 @@ pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
 pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
-pub use kept::{KeptMemory, KeptSize, Words};
+pub use kept::{KeptMemory, KeptSize, OtherMemory, Words};
 pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, IoOutcome, OnReturn};

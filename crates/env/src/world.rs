@@ -2,9 +2,9 @@
 
 use crate::buffers::BufferPool;
 use crate::drive::DriveSource;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::executor::{Executor, JoinHandle};
-use crate::kept::{KeptMemory, KeptSize};
+use crate::kept::{KeptMemory, KeptSize, OtherMemory};
 use crate::ops::{Completion, Io};
 use crate::state::StateStore;
 use crate::stream::{Address, Listener, StreamSource};
@@ -84,6 +84,23 @@ pub trait World {
     /// # Errors
     /// When another process has it; when it cannot be removed.
     fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<()>>;
+
+    /// Memory of that name that other processes of this machine have, or left behind. A world that offers none has none.
+    ///
+    /// # Errors
+    /// When it cannot be looked for.
+    fn other_memories<'a>(&'a self, _name: &'a str) -> LocalFuture<'a, Result<Vec<OtherMemory>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Removes one of them, by [what its world calls it](OtherMemory::name): what it holds is lost.
+    ///
+    /// # Errors
+    /// When there is none so called; when a process has it; when it cannot be removed.
+    fn forget_other_memory<'a>(&'a self, _name: &'a str, other: &'a str) -> LocalFuture<'a, Result<()>> {
+        let sentence = format!("there is no memory {other}");
+        Box::pin(async { Err(Error::new(ErrorKind::NotFound, sentence)) })
+    }
 
     /// Which start of the machine this is: the same until its power goes, and never the same again.
     fn boot_id(&self) -> u128;

@@ -99,6 +99,26 @@ pub fn descriptor_at(slot: u32) -> usize {
     TABLE_AT + WORDS * slot as usize
 }
 
+/// The volumes that have a place in a memory, by its numbers, and how many bytes of each are in cells.
+///
+/// # Errors
+/// What it is not.
+pub fn contents(words: &[u64]) -> Result<Vec<([u8; 16], ByteCount)>, String> {
+    let load = |word: usize| words.get(word).copied().unwrap_or(0);
+    let head = MemoryHead::read(words.len(), load)?;
+    let mut bytes = [0; VOLUMES];
+    for descriptor in (0..head.cells).filter_map(|slot| Descriptor::load(slot, load)) {
+        if let Some(bytes) = bytes.get_mut(descriptor.bytes.volume as usize) {
+            *bytes += u64::from(descriptor.bytes.len);
+        }
+    }
+    let volume = |(index, bytes)| {
+        let [first, second] = volume_words(index).map(load);
+        (first != 0).then(|| (whole(first, second), ByteCount(bytes)))
+    };
+    Ok((0..).zip(bytes).filter_map(volume).collect())
+}
+
 impl Descriptor {
     /// What is stored for it, in this order: which number, and what.
     pub fn stores(&self, slot: u32) -> [(usize, u64); WORDS] {

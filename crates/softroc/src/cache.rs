@@ -53,7 +53,10 @@ fn unasked(memory: Option<ByteCount>) -> ByteCount {
 pub fn folder(asked: Option<&Path>, state: &Path) -> Outcome<Option<PathBuf>> {
     let state = world_real::make_state_folder(state)?;
     let given = std::env::var("RUNTIME_DIRECTORY").ok();
-    let base = asked.map(Path::to_owned).or_else(|| usual(given.as_deref(), is_open));
+    // Where none outlives this process, the first one says why when a volume wants it.
+    let lasts = |folder: &Path| is_open(folder) && world_real::outlives_process(folder);
+    let usual = || usual(given.as_deref(), lasts).or_else(|| usual(given.as_deref(), is_open));
+    let base = asked.map(Path::to_owned).or_else(usual);
     Ok(base.map(|base| base.join(name_of(&state))))
 }
 

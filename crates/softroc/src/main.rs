@@ -132,6 +132,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Attach(attach) => control.attach(attach),
         Command::Detach(detach) => control.detach(detach),
         Command::Log(command) => control.log(command),
+        Command::Cache(command) => control.cache(command),
         Command::Spare(command) => control.spare(command),
         Command::Foreign(command) => control.foreign(command),
         Command::Task(command) => control.task(command),

@@ -154,6 +154,12 @@ fn say_where(cache: ByteCount, folder: Option<&Path>) {
         Some(folder) if !world_real::is_in_memory(folder) => {
             tracing::warn!("no cache: {} is not on tmpfs; give another --cache-folder", folder.display());
         }
+        Some(folder) if !world_real::outlives_process(folder) => {
+            tracing::warn!(
+                "all volumes are write-through, as {} is on a tmpfs that may end with this process; give a --cache-folder on the machine's own",
+                folder.display()
+            );
+        }
         Some(folder) => {
             tracing::info!("cache: at most {cache} for volumes that are write-back, in {}", folder.display());
         }

@@ -228,10 +228,12 @@ fn what_cannot_be_written_is_pinned_and_stands_out() {
     assert!(dirty > 0 && show["state"] == "offline", "{show}");
     assert!(why.contains("in the cache alone") && why.contains("do not delete"), "{why}");
     let bytes = units::ByteCount(dirty).to_string();
-    let asked = controller.softroc(&["log", "discard", "data"]).refused();
-    assert!(asked.contains(&format!("{bytes} of 'data'")), "{asked}");
-    // Nothing says so on the drives while one is missing.
     let refused = controller.softroc(&["log", "discard", "data", "--yes"]).refused();
+    assert!(refused.contains(&format!("the cache has {bytes}")) && refused.contains("--cache"), "{refused}");
+    let asked = controller.softroc(&["log", "discard", "data", "--cache"]).refused();
+    assert!(asked.contains("Of 'data' will be lost: ") && asked.contains("bytes 0 to "), "{asked}");
+    // Nothing says so on the drives while one is missing.
+    let refused = controller.softroc(&["log", "discard", "data", "--cache", "--yes"]).refused();
     assert!(refused.contains("some of its drives are missing"), "{refused}");
     assert_eq!(cache(&controller, "dirty_bytes"), dirty);
 }
@@ -258,7 +260,8 @@ fn memory_that_was_deleted_after_a_kill_is_missed_and_a_stop_leaves_none() {
     let refused = controller.softroc(&["volume", "start", "data"]).refused();
     assert!(refused.contains("--cache-folder"), "{refused}");
     let refused = controller.softroc(&["log", "discard", "data"]).refused();
-    assert!(refused.contains("will be lost") && refused.contains("--yes"), "{refused}");
+    assert!(refused.contains("Of 'data' will be lost: ") && refused.contains("blocks of 4 KiB"), "{refused}");
+    assert!(refused.contains("--yes"), "{refused}");
     let said = controller.softroc(&["log", "discard", "data", "--yes"]).ok();
     assert!(said.contains("how much that was is not known"), "{said}");
     controller.softroc(&["volume", "start", "data"]).ok();

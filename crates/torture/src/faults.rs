@@ -142,8 +142,8 @@ pub struct Faults {
     unreadable: DriveSet,
     /// Drives that something ever happened to that may cost them their place.
     ever: DriveSet,
-    /// Drives that ever had blocks that could not be read.
-    ever_unreadable: DriveSet,
+    /// Whether blocks of any drive could not be read at some time: what is lost by that goes along to other drives.
+    ever_unreadable: bool,
     /// Drives with blocks that no write repaired: what was to be there may be in redundancy alone until the drive is replaced.
     stuck: DriveSet,
     count: usize,
@@ -159,7 +159,7 @@ impl Faults {
             away: DriveSet::EMPTY,
             unreadable: DriveSet::EMPTY,
             ever: DriveSet::EMPTY,
-            ever_unreadable: DriveSet::EMPTY,
+            ever_unreadable: false,
             stuck: DriveSet::EMPTY,
             count: drives,
         }
@@ -182,7 +182,6 @@ impl Faults {
             &mut self.away,
             &mut self.unreadable,
             &mut self.ever,
-            &mut self.ever_unreadable,
             &mut self.stuck,
         ];
         all.into_iter().for_each(|set| *set = set.intersection(&left));
@@ -212,7 +211,7 @@ impl Faults {
     /// Blocks of a drive cannot be read.
     pub fn cannot_read(&mut self, drive: DriveIndex) {
         self.unreadable.insert(drive);
-        self.ever_unreadable.insert(drive);
+        self.ever_unreadable = true;
     }
 
     /// Drives of which blocks cannot be read now.
@@ -222,7 +221,7 @@ impl Faults {
 
     /// Whether blocks of any drive could not be read at some time.
     pub fn ever_unreadable(&self) -> bool {
-        !self.ever_unreadable.is_empty()
+        self.ever_unreadable
     }
 
     /// Whether something happened in that life.

@@ -35,12 +35,15 @@ impl Run {
         result.map_err(|error| Error { context: format!("after the crash: {}", error.context), ..error })
     }
 
-    fn look_at_copies(&mut self, _fate: Fate) -> Result<()> {
+    fn look_at_copies(&mut self, fate: Fate) -> Result<()> {
         let (copies, kept) = (self.copies(), self.sim.kept_image());
         if self.scene.covered.get() {
             self.lose_drives_in_the_crash(&copies, &kept)?;
         }
         self.lose_log_devices_in_the_crash(&copies, &kept)?;
+        if fate == Fate::Kill {
+            self.lose_memory_in_the_crash(&copies, &kept)?;
+        }
         let (mut sim, scene) = self.copy(&copies);
         sim.restore_kept(&kept);
         let plan = Plan {
@@ -94,6 +97,33 @@ impl Run {
             })?;
         }
         Ok(())
+    }
+
+    /// The process is killed, and the memory of its cache is deleted before the next one starts: volumes start as after a power cut, or wait
+    /// for an operator who gives the memory up. What the log has is not lost with that.
+    fn lose_memory_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
+        let life = self.scene.machine.life.get();
+        let mut rng = Rng::new(self.scene.setup.seed, "memory lost in the crash", &life.to_string());
+        if !self.scene.setup.has_cache() || rng.chance(1, 2) {
+            return Ok(());
+        }
+        self.scene.tell(|| "the memory of the cache is lost with the crash".to_owned());
+        self.scene.count(|tally| tally.lost_memories += 1);
+        let (mut sim, scene) = self.copy(copies);
+        sim.restore_kept(&kept.without_memory());
+        scene.machine.lost_memory.set(true);
+        scene.volumes().iter().for_each(|volume| volume.crash(Fate::PowerCut));
+        let given = copies.iter().map(|(name, _)| name.clone()).collect();
+        let (look_first, wait_for_resync, check, shut_down) = (true, true, true, true);
+        let plan = Plan { given, look_first, wait_for_resync, check, shut_down, ..Plan::default() };
+        let result = sim.run(life::live(scene.clone(), envs(&sim, &scene.setup), plan));
+        let result = self.buried(&scene, &sim, result);
+        scene.let_go();
+        let lost = |error: Error| Error {
+            context: format!("the memory of the cache lost with it: {}", error.context),
+            ..error
+        };
+        result.map(drop).map_err(lost)
     }
 
     /// The devices of the log in use that are there.

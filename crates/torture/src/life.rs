@@ -191,7 +191,7 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
             return Ok(true);
         }
         if log_devices::waits(host, &volume)? {
-            if !log_devices::settle(host, plan).await? {
+            if !log_devices::settle(host, plan, &volume).await? {
                 return Ok(false);
             }
         } else if host.needs_drives(&volume)? {
@@ -339,8 +339,12 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         env.sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
         let Ok(volume) = show(&scene, &env, &control).await else { return };
-        if !volume.state.serves() || note_lost(&scene, &volume).is_err() {
+        if !volume.state.serves() {
             return; // The next look tells of it.
+        }
+        if let Err(error) = note_lost(&scene, &volume) {
+            scene.untrue.replace(Some(error));
+            return;
         }
         note_rebuilt(&scene, &volume);
         if let Err(error) = explained::compare(&scene, &env, &control, nth).await {

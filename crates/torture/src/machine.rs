@@ -36,6 +36,8 @@ pub struct Machine {
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
     pub paths: RefCell<BTreeMap<String, String>>,
+    /// Whether the memory of the cache was deleted in this boot.
+    pub lost_memory: Cell<bool>,
     /// Its log devices.
     pub log: LogDevices,
     /// Virtual time.
@@ -59,6 +61,7 @@ impl Machine {
             used: RefCell::default(),
             life: Cell::new(0),
             paths: RefCell::default(),
+            lost_memory: Cell::default(),
             log: LogDevices::default(),
             time,
             story,

@@ -262,6 +262,10 @@ pub struct Tally {
     pub inquests: u64,
     /// Times that the volume was read with drives removed.
     pub removals: u64,
+    /// Copies of all drives whose controller had lost the memory of its cache in the same boot.
+    pub lost_memories: u64,
+    /// How often an operator gave up the memory of the cache that a volume waited for.
+    pub discarded_memories: u64,
     /// Checks that had to find nothing, or just what is wrong.
     pub checks: u64,
     /// Steps of the simulation.
@@ -300,6 +304,8 @@ impl Tally {
         self.recoveries += other.recoveries;
         self.inquests += other.inquests;
         self.removals += other.removals;
+        self.lost_memories += other.lost_memories;
+        self.discarded_memories += other.discarded_memories;
         self.checks += other.checks;
         self.events += other.events;
         for (sum, more) in self.deeds.0.iter_mut().zip(other.deeds.0) {

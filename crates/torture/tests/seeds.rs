@@ -169,6 +169,11 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
     assert_fine(&summary);
     let beside = &summary.neighbours;
     assert!(beside.volumes >= 12 && beside.write_modes >= 5, "{beside:?}");
+    let (lost, discarded) = (summary.tally.lost_memories, summary.tally.discarded_memories);
+    assert!(
+        lost >= 10 && discarded >= 5,
+        "memory was lost in the same boot {lost} times, given up {discarded} times"
+    );
     let (never, always) = (Neighbour::Never, Neighbour::Always);
     for (seed, neighbour) in [(51, never), (91, never), (195, never), (161, always)] {
         let migrations = Migrations::Never;
@@ -334,7 +339,8 @@ const MOVABLE: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Ra
 
 /// Drives come and go for two volumes at once. Among them are seeds that failed once. 900130 and 900206: a volume that had begun lost a drive that the other one did not lie
 /// on yet, and was not given it back (controller/tests/reshape_along_held.rs). Of the
-/// harness: 900001 and 900094, where a volume that was not served while it began was thought to have come.
+/// harness: 900001 and 900094, where a volume that was not served while it began was thought to have come; 900167, where it forgot, when
+/// a volume had left a drive, that blocks of that drive could not be read.
 #[test]
 fn volumes_of_one_array_move_one_after_the_other() {
     let options = Options {

@@ -9,11 +9,13 @@
 //! - It is locked as long as it is mapped; a second process is refused, and one that is dying is waited for.
 //! - The file is this user's alone. Who has that user's rights may delete or spoil it: a head that is not whole is refused, and nothing
 //!   is deleted by itself.
+//! - The file system outlives the process ([`outlives`]): one that ends with it is refused.
 //! - When the power goes, the file system is empty, and the machine's boot is another one.
 
 use crate::dying::{Holder, outlive};
 use crate::errno::system_error;
 use crate::open::{try_flock, write_zeroes};
+use crate::outlives;
 use env::buffers::ALIGNMENT;
 use env::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Result, Words};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatFs};
@@ -28,12 +30,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::ByteCount;
 
 /// The first bytes of such a file.
-const MAGIC: u64 = u64::from_ne_bytes(*b"SoftROC\x01");
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"SoftROC\x01");
 /// The form of the file. Who reads another one must not use it.
-const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 1;
 /// Magic, version, words, bytes, and a check of them.
-const HEAD_WORDS: usize = 5;
-const PAGE: u64 = ALIGNMENT as u64;
+pub(crate) const HEAD_WORDS: usize = 5;
+pub(crate) const PAGE: u64 = ALIGNMENT as u64;
 
 /// File systems that are memory (`statfs(2)`).
 const TMPFS: u32 = 0x0102_1994;
@@ -42,6 +44,9 @@ const HUGETLBFS: u32 = 0x9584_58f6;
 
 /// What a way out is that begins with another folder.
 const ANOTHER_FOLDER: &str = "give a folder on tmpfs with '--cache-folder DIR', such as /dev/shm/softroc";
+
+/// The same, where there is a tmpfs that this process alone has.
+const A_SHARED_FOLDER: &str = "give a folder on the machine's own tmpfs with '--cache-folder DIR' (of a container: one that is mounted from the host)";
 
 /// Which start of the machine this is; `None` if the kernel does not tell.
 fn boot() -> Option<u128> {
@@ -169,11 +174,16 @@ fn no_folder() -> Error {
     Error::new(ErrorKind::NotFound, sentence)
 }
 
-/// The file system that a folder is on, or will be when it is made.
-fn file_system_of(path: &Path) -> rustix::io::Result<StatFs> {
+/// The folder, or the nearest above it that is there: it will be on the same file system when it is made.
+fn nearest(path: &Path) -> &Path {
     let there = |path: &&Path| path.as_os_str().is_empty() || path.exists();
     let nearest = path.ancestors().find(there).filter(|path| !path.as_os_str().is_empty());
-    rustix::fs::statfs(nearest.unwrap_or(Path::new(".")))
+    nearest.unwrap_or(Path::new("."))
+}
+
+/// The file system that a folder is on, or will be when it is made.
+fn file_system_of(path: &Path) -> rustix::io::Result<StatFs> {
+    rustix::fs::statfs(nearest(path))
 }
 
 fn is_memory(file_system: &StatFs) -> bool {
@@ -186,8 +196,14 @@ pub fn is_in_memory(folder: &Path) -> bool {
     file_system_of(folder).is_ok_and(|file_system| is_memory(&file_system))
 }
 
+/// Whether the file system of a folder outlives this process, as far as that can be found out: it is not that of a container or a
+/// sandbox which ends with the process.
+pub fn outlives_process(folder: &Path) -> bool {
+    rustix::fs::stat(nearest(folder)).is_ok_and(|stat| outlives::outlives_process(&stat).is_ok())
+}
+
 /// The file of that name: plain names alone.
-fn file_name(name: &str) -> Result<String> {
+pub(crate) fn file_name(name: &str) -> Result<String> {
     let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
     let bad =
         || Error::new(ErrorKind::BadName, format!("'{name}' cannot name memory; take letters and digits"));
@@ -247,6 +263,12 @@ impl Folder<'_> {
         if !is_memory(&file_system) {
             let sentence =
                 format!("the cache folder {shown} is not on a file system of memory; {ANOTHER_FOLDER}");
+            return Err(Error::new(ErrorKind::WrongKind, sentence));
+        }
+        let stat = rustix::fs::stat(nearest(path)).map_err(cannot)?;
+        if let Err(private) = outlives::outlives_process(&stat) {
+            let sentence =
+                format!("the file system of the cache folder {shown} {}; {A_SHARED_FOLDER}", private.why());
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
         if make {

@@ -27,6 +27,8 @@
 //! | `dying`, `ports` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
 //! | `kept` | memory that outlives the process |
+//! | `other_kept` | such memory of other processes |
+//! | `outlives` | whether a file system does |
 //! | `parking`, `worker` | waking a shard; threads for what blocks |
 #![allow(
     clippy::disallowed_methods,
@@ -46,6 +48,8 @@ mod kept;
 mod listener;
 mod op;
 mod open;
+mod other_kept;
+mod outlives;
 mod pair;
 mod parking;
 mod peer;
@@ -63,7 +67,7 @@ mod world;
 
 pub use event::event_stream;
 pub use inherited::{InheritedSocket, inherited_sockets};
-pub use kept::is_in_memory;
+pub use kept::{is_in_memory, outlives_process};
 pub use listener::listen_unix;
 pub use pair::{NearEnd, stream_pair};
 pub use peer::of_unix as unix_peer;

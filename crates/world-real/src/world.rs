@@ -7,10 +7,10 @@ use crate::open::{self, Access};
 use crate::ring::Ring;
 use crate::shard::Settings;
 use crate::worker::Worker;
-use crate::{connect, kept, listener};
+use crate::{connect, kept, listener, other_kept};
 use env::{
-    Address, DriveSource, Instant, KeptMemory, KeptSize, Listener, LocalFuture, Result, StateStore,
-    StreamSource, Work, World,
+    Address, DriveSource, Instant, KeptMemory, KeptSize, Listener, LocalFuture, OtherMemory, Result,
+    StateStore, StreamSource, Work, World,
 };
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -129,6 +129,18 @@ impl World for RealWorld {
     fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<()>> {
         let (folder, name) = (self.kept.clone(), name.to_owned());
         Box::pin(async move { Worker::run_alone(move || kept::forget(folder, &name)).await? })
+    }
+
+    fn other_memories<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Vec<OtherMemory>>> {
+        let (folder, name) = (self.kept.clone(), name.to_owned());
+        Box::pin(async move { Worker::run_alone(move || other_kept::list(folder.as_deref(), &name)).await? })
+    }
+
+    fn forget_other_memory<'a>(&'a self, name: &'a str, other: &'a str) -> LocalFuture<'a, Result<()>> {
+        let (folder, name, other) = (self.kept.clone(), name.to_owned(), other.to_owned());
+        Box::pin(async move {
+            Worker::run_alone(move || other_kept::remove(folder.as_deref(), &name, &other)).await?
+        })
     }
 
     fn enlarge_pages(&self, memory: &mut [u8]) {

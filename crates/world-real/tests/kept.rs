@@ -8,7 +8,7 @@
 mod common;
 
 use common::{TestDir, file_drive};
-use env::{Buf, Durability, Env, Error, ErrorKind, KeptMemory, KeptSize};
+use env::{Buf, Durability, Env, Error, ErrorKind, KeptMemory, KeptSize, OtherMemory};
 use smallvec::smallvec;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -449,4 +449,45 @@ fn a_full_file_system_is_told_and_one_without_reservations_serves() {
         }
         assert_eq!(made(huge.0.path()).words.load(1), 7);
     }
+}
+
+fn others(folder: &Path) -> Vec<OtherMemory> {
+    with_folder(folder, async |env| env.world().other_memories("cache").await).unwrap()
+}
+
+fn forget_other(folder: &Path, other: &Path) -> Result<(), Error> {
+    let other = other.display().to_string();
+    with_folder(folder, async move |env| env.world().forget_other_memory("cache", &other).await)
+}
+
+/// Controllers with other state folders lie beside this one: what they left is listed and goes by name; what one of them has stays.
+#[test]
+fn what_other_processes_left_is_listed_and_removed_by_name() {
+    let shm = Shm::new();
+    let (own, left, held, spoilt) =
+        (shm.0.join("own"), shm.0.join("left"), shm.0.join("held"), shm.0.join("spoilt"));
+    drop(made(&own));
+    made(&left).words.store(2, 77);
+    let child = start("hold", &held);
+    std::fs::create_dir_all(&spoilt).unwrap();
+    std::fs::write(spoilt.join("cache.kept"), [7; 4096]).unwrap();
+    let wait = std::time::Instant::now();
+    while others(&own).iter().filter(|other| other.in_use).count() == 0 {
+        assert!(wait.elapsed().as_secs() < 60, "{:?}", others(&own));
+    }
+    let listed = others(&own);
+    let names: Vec<&str> = listed.iter().map(|other| other.name.as_str()).collect();
+    let file = |folder: &Path| folder.join("cache.kept");
+    assert_eq!(names, [&held, &left, &spoilt].map(|folder| file(folder).display().to_string()));
+    assert!(listed[0].in_use && !listed[1].in_use);
+    assert_eq!(listed[1].words, Ok(vec![0, 0, 77, 0]));
+    assert!(listed[1].len >= SIZE.bytes);
+    assert!(listed[2].words.as_ref().is_err_and(|why| why.contains("not memory of softroc")), "{listed:?}");
+    assert_eq!(forget_other(&own, &file(&held)).unwrap_err().kind, ErrorKind::InUse);
+    assert_eq!(forget_other(&own, &file(&own)).unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(forget_other(&own, Path::new("/etc/passwd")).unwrap_err().kind, ErrorKind::NotFound);
+    forget_other(&own, &file(&left)).unwrap();
+    forget_other(&own, &file(&spoilt)).unwrap();
+    assert!(!left.exists() && !spoilt.exists() && file(&own).exists());
+    kill(child);
 }

@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::state::check;
 use crate::trace::TraceEvent;
 use env::buffers::ALIGNMENT;
-use env::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Words};
+use env::{Buf, Error, ErrorKind, KeptMemory, KeptSize, OtherMemory, Words};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -145,6 +145,14 @@ pub struct KeptImage {
     boot: u128,
 }
 
+impl KeptImage {
+    /// The same boot, and all of the memory was deleted.
+    #[must_use]
+    pub fn without_memory(&self) -> KeptImage {
+        KeptImage { named: BTreeMap::new(), boot: self.boot }
+    }
+}
+
 impl Kept {
     /// What the machine has.
     pub fn image(&self) -> KeptImage {
@@ -265,6 +273,22 @@ impl Kept {
         }
     }
 
+    /// What there is on the machine but the memory of that name, which is the main process's.
+    pub fn others(&self, name: &str) -> Vec<OtherMemory> {
+        let mine = self.named.iter().filter(|((place, of), _)| *place == Place::Machine && of != name);
+        let other = mine.map(|((_, name), named)| {
+            let words = named.memory.words.iter();
+            let words = words.map(|word| word.load(std::sync::atomic::Ordering::Acquire)).collect();
+            OtherMemory {
+                name: name.clone(),
+                len: ByteCount(named.memory.takes()),
+                in_use: named.hold.strong_count() > 0,
+                words: Ok(words),
+            }
+        });
+        other.collect()
+    }
+
     /// Half of the time that something takes: what happens, happens in the middle.
     fn half(&mut self, core: &Core) -> Duration {
         core.options.state_latency.draw(&mut self.rng) / 2
@@ -298,4 +322,20 @@ pub(crate) async fn forget(core: &Rc<Core>, process: u64, name: &str) -> env::Re
     core.trace(TraceEvent::Note { name: "kept memory forgotten", a: process, b: 0 });
     core.wait(half).await;
     Ok(())
+}
+
+/// See [`env::World::forget_other_memory`].
+pub(crate) async fn forget_other(core: &Rc<Core>, other: &str) -> env::Result<()> {
+    let half = core.kept.borrow_mut().half(core);
+    core.wait(half).await;
+    let mut kept = core.kept.borrow_mut();
+    let key = (Place::Machine, other.to_owned());
+    match kept.named.get(&key).map(|named| named.hold.strong_count() > 0) {
+        None => Err(Error::new(ErrorKind::NotFound, format!("there is no memory {other}"))),
+        Some(true) => Err(Error::new(ErrorKind::InUse, format!("memory {other} is in use"))),
+        Some(false) => {
+            kept.named.remove(&key);
+            Ok(())
+        }
+    }
 }

@@ -8,8 +8,8 @@ use crate::rng::Rng;
 use crate::state::SimState;
 use crate::trace::TraceEvent;
 use env::{
-    Address, DriveSource, Error, ErrorKind, Instant, KeptMemory, KeptSize, Listener, LocalFuture, StateStore,
-    StreamSource, Work, World,
+    Address, DriveSource, Error, ErrorKind, Instant, KeptMemory, KeptSize, Listener, LocalFuture,
+    OtherMemory, StateStore, StreamSource, Work, World,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -122,6 +122,14 @@ impl World for SimWorld {
 
     fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<()>> {
         Box::pin(kept::forget(&self.core, self.process, name))
+    }
+
+    fn other_memories<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Vec<OtherMemory>>> {
+        Box::pin(async move { Ok(self.core.kept.borrow().others(name)) })
+    }
+
+    fn forget_other_memory<'a>(&'a self, _name: &'a str, other: &'a str) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(kept::forget_other(&self.core, other))
     }
 
     fn boot_id(&self) -> u128 {

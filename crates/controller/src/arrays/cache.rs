@@ -12,7 +12,7 @@
 //!   label names no memory; then its place is free. Killed in between: what is left is found, and destaged.
 //! - *A start.* Where the label names this memory, and this start of the machine, what is in the memory is taken up before hosts
 //!   see the volume. Where it names an earlier start of the machine, a power cut took what was not flushed. Where the memory is not
-//!   there though the machine was not started anew, the volume is not started: its data is somewhere else.
+//!   there though the machine was not started anew: `lost_memory`.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -30,10 +30,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::ByteCount;
+use units::{ByteCount, ByteRange};
 
 /// What the memory is called in its world.
-const NAME: &str = "cache";
+pub(super) const NAME: &str = "cache";
 
 /// How long an operator waits who has ended write-back, and how often it is looked whether that is done.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,6 +65,11 @@ pub(super) struct Open {
 }
 
 impl Open {
+    /// Whether no volume has a place in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.volumes.is_empty()
+    }
+
     fn place_of(&self, volume: Uuid) -> Option<u32> {
         self.volumes.iter().find(|(_, of)| **of == volume).map(|(place, _)| *place)
     }
@@ -113,6 +118,7 @@ impl Arrays {
     /// Opens the memory that an earlier process left, if it did. The drives have been opened: nothing that process asked of them is
     /// under way any more.
     pub(crate) async fn open_memory(&self) {
+        self.load_memories().await;
         let kept = match self.env.world().kept_memory(NAME, None).await {
             Ok(None) => return,
             Ok(Some(kept)) => CacheMemory::read(kept),
@@ -129,7 +135,7 @@ impl Arrays {
     /// Gives the memory up, when nothing of any volume is in it: the next process makes one of the size that it is told.
     pub(crate) async fn close_memory(&self) {
         let is_empty = match &*self.memory.borrow() {
-            Memory::Open(open) => open.volumes.is_empty(),
+            Memory::Open(open) => open.is_empty(),
             Memory::None | Memory::Unusable(_) => false,
         };
         if is_empty && let Err(error) = self.env.world().forget_kept_memory(NAME).await {
@@ -185,11 +191,13 @@ impl Arrays {
         let kept = self.env.world().kept_memory(NAME, Some(size)).await.map_err(|error| error.to_string())?;
         let kept = kept.ok_or("the machine has no memory for it")?;
         let memory = CacheMemory::make(kept, self.new_uuid().0, cells)?;
+        let id = Uuid(memory.id);
         *self.memory.borrow_mut() = self.deal_out(memory);
+        self.remember_memory(id, cells.into()).await;
         Ok(())
     }
 
-    fn boot(&self) -> Uuid {
+    pub(super) fn boot(&self) -> Uuid {
         Uuid(self.env.world().boot_id().to_be_bytes())
     }
 
@@ -223,6 +231,7 @@ impl Arrays {
             self.forget_older_lives(volume).await?;
         }
         let on_log = self.find_data_log(array, volume, is_named, is_hidden).await?;
+        self.leave_lost_memory(array, volume).await?;
         if volume.restores.get() {
             let why = (label.write_mode != WriteMode::WriteThrough).then(|| RESTORES.to_owned());
             self.note_mode(volume, WriteMode::WriteThrough, why);
@@ -254,31 +263,6 @@ impl Arrays {
         self.note_mode(volume, mode, wished.err());
         let gauge = Some(volume.gauge(self.shards.len()));
         Ok((CacheTerms { index: place, absorb, found, gauge, marks: Marks::default() }, on_log))
-    }
-
-    /// Whether the label names this memory, so that what is in it counts.
-    fn check_named(&self, volume: &Volume, label: &VolumeLabel) -> Result<bool> {
-        let Some(kept) = label.kept else { return Ok(false) };
-        if Some(kept) == self.named() {
-            return Ok(true);
-        }
-        let name = volume.name();
-        if kept.boot != self.boot() {
-            let text = format!(
-                "'{name}' was not stopped before the machine lost its power or was started anew: what hosts had written without a flush, and the drives did not have, is lost"
-            );
-            let effect = "what hosts had flushed is there; what they had not may be old";
-            self.events.report(EventCode::VolumeCacheLost, &name, "the power was cut", effect, text);
-            return Ok(false);
-        }
-        let why = match &*self.memory.borrow() {
-            Memory::Unusable(why) => format!(": {why}"),
-            Memory::None | Memory::Open(_) => String::new(),
-        };
-        let sentence = format!(
-            "'{name}' cannot be started: what its hosts were told is written is in the memory of another 'softroc serve' of this machine, which is not here{why}. Start it with the --state and --cache-folder that it had; or, if that data may be lost, run 'softroc log discard {name} --yes'"
-        );
-        Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
     /// Forgets what is in the memory of a volume whose label does not name it.
@@ -376,6 +360,15 @@ impl Arrays {
         let starting = array.starting_turn().await;
         let name = volume.name();
         self.check_can_record(array, &name)?;
+        // A label that says so means that the log has every acknowledged write.
+        let is_served_for_less =
+            |now: InEffect| matches!(now.mode, WriteMode::WriteBack | WriteMode::AlwaysWriteBack);
+        if mode == WriteMode::LoggedWriteBack
+            && volume.is_served()
+            && volume.mode_in_effect().is_some_and(is_served_for_less)
+        {
+            self.take_up_mode(array, volume, mode).await?;
+        }
         if volume.label().write_mode != mode {
             self.relabel(array, volume, |label| label.write_mode = mode).await?;
             let text = format!("'{name}' is configured for {}", mode.name());
@@ -583,13 +576,24 @@ impl Arrays {
 
     /// What an earlier process left of a volume that was not started since.
     pub(crate) fn found_bytes(&self, volume: &Volume) -> ByteCount {
-        match &*self.memory.borrow() {
-            Memory::Open(open) => {
-                let found = open.place_of(volume.uuid()).and_then(|place| open.found.get(&place));
-                let cells = found.iter().flat_map(|found| found.iter());
-                ByteCount(cells.map(|cell| u64::from(cell.descriptor.bytes.len)).sum())
+        ByteCount(self.found_ranges(volume).iter().map(|range| range.len.0).sum())
+    }
+
+    /// The same, as runs of the volume's bytes.
+    pub(super) fn found_ranges(&self, volume: &Volume) -> Vec<ByteRange> {
+        let memory = self.memory.borrow();
+        let Memory::Open(open) = &*memory else { return Vec::new() };
+        let found = open.place_of(volume.uuid()).and_then(|place| open.found.get(&place));
+        let cells = found.iter().flat_map(|found| found.iter());
+        let mut ranges: Vec<ByteRange> = cells.map(|cell| cell.descriptor.bytes.range()).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let follows = next.start <= last.end();
+            if follows {
+                last.len = last.end().max(next.end()) - last.start;
             }
-            Memory::None | Memory::Unusable(_) => ByteCount::ZERO,
-        }
+            follows
+        });
+        ranges
     }
 }

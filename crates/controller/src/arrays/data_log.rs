@@ -10,7 +10,7 @@
 //! - *A device fails.* The label goes on without it before anything is answered that it lacks. With the last one it names none: what
 //!   the records had is in the cache still, and is destaged before anything is promised.
 //! - *A start.* Where the memory of the cache is here that the label names, it has everything, and records say nothing newer. After a
-//!   power cut records are read, from those devices that are here; the label goes on without the others. What they say is dirty
+//!   power cut, or where the memory is gone (`lost_memory`), records are read, from those devices that are here; the label goes on without the others. What they say is dirty
 //!   then, laid over what the drives hold: hosts are served at once. In both cases it ends first, as above, before another one begins.
 
 use crate::arrays::Arrays;
@@ -81,10 +81,12 @@ impl Arrays {
         let bytes = ByteCount(restored.iter().map(|(range, _)| range.len.0).sum());
         let name = volume.name();
         let text = format!(
-            "'{name}' was not stopped before the machine lost its power or was started anew: {bytes} that its hosts had flushed were on its log device and are written to its drives now"
+            "'{name}' was not cleanly shut down, and the memory of the cache is gone: {bytes} that its hosts had flushed were on its log device and are written to its drives now"
         );
-        let effect = "what hosts had flushed is there; a flush waits until this is done";
-        self.events.report(EventCode::VolumeDataLogReplayed, &name, "the power was cut", effect, text);
+        let effect =
+            "what hosts had flushed is there, as after a power cut; a flush waits until this is done";
+        let cause = "the memory of the cache is gone";
+        self.events.report(EventCode::VolumeDataLogReplayed, &name, cause, effect, text);
         Ok(FoundOnLog { terms: DataLogTerms::Unfenced, restored })
     }
 
@@ -95,6 +97,35 @@ impl Arrays {
         volume: &Volume,
         label: &DataLogLabel,
     ) -> Result<Vec<(ByteRange, Slice)>> {
+        let read = self.read_records(volume, label).await;
+        let (restored, here) = read.map_err(|why| {
+            let name = volume.name();
+            let names: Vec<String> = label.devices.iter().map(|id| self.log_device_name(*id)).collect();
+            let loss = self.lost_with_records(volume);
+            let sentence = format!(
+                "'{name}' cannot be started: what its hosts had flushed is on log device {}, and {why}; run 'softroc volume start {name}' to try again; or, if that data may be lost, run 'softroc log discard {name} --yes' ({loss})",
+                names.join(" or ")
+            );
+            Error::new(ErrorKind::WrongState, sentence)
+        })?;
+        if here.len() < label.devices.len() {
+            let named = |label: &mut VolumeLabel| {
+                label.data_log.iter_mut().for_each(|log| log.devices.clone_from(&here));
+            };
+            self.relabel(array, volume, named).await?;
+        }
+        Ok(restored)
+    }
+
+    /// The same, and which devices are here. Nothing is changed.
+    ///
+    /// # Errors
+    /// Why they cannot be read: the end of a sentence about the devices.
+    pub(super) async fn read_records(
+        &self,
+        volume: &Volume,
+        label: &DataLogLabel,
+    ) -> std::result::Result<(Vec<(ByteRange, Slice)>, Vec<Uuid>), String> {
         let range = ByteRange::new(ByteOffset(label.start_bytes), ByteCount(label.len_bytes));
         let (mut records, mut here, mut is_told) = (Vec::new(), Vec::new(), false);
         for (device, access) in self.ways_to_log(&label.devices) {
@@ -107,27 +138,11 @@ impl Arrays {
                 Err(error) => self.log_device_is_out(device, &error.to_string()),
             }
         }
-        let name = volume.name();
-        let unreadable = |why: &str| {
-            let names: Vec<String> = label.devices.iter().map(|id| self.log_device_name(*id)).collect();
-            let sentence = format!(
-                "'{name}' cannot be started: what its hosts had flushed is on log device {}, and {why}; run 'softroc volume start {name}' to try again; or, if that data may be lost, run 'softroc log discard {name} --yes'",
-                names.join(" or ")
-            );
-            Error::new(ErrorKind::WrongState, sentence)
-        };
         if !is_told {
-            return Err(unreadable("cannot be read"));
+            return Err("cannot be read".to_owned());
         }
-        let records = counting(records).map_err(|missing| {
-            unreadable(&format!("record {} of ring {} is missing", missing.sequence, missing.ring))
-        })?;
-        if here.len() < label.devices.len() {
-            let named = |label: &mut VolumeLabel| {
-                label.data_log.iter_mut().for_each(|log| log.devices.clone_from(&here));
-            };
-            self.relabel(array, volume, named).await?;
-        }
+        let records = counting(records)
+            .map_err(|missing| format!("record {} of ring {} is missing", missing.sequence, missing.ring))?;
         let slice = |range: ByteRange, bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => {
                 let mut buf = Buf::unpooled(range.len);
@@ -139,10 +154,10 @@ impl Arrays {
         let patches = patches(&records);
         let capacity = volume.label().capacity_bytes;
         if patches.iter().any(|patch| patch.range.end().0 > capacity) {
-            return Err(unreadable("has records of bytes past the end of the volume"));
+            return Err("has records of bytes past the end of the volume".to_owned());
         }
         let patches = patches.into_iter();
-        Ok(patches.map(|patch| (patch.range, slice(patch.range, patch.bytes))).collect())
+        Ok((patches.map(|patch| (patch.range, slice(patch.range, patch.bytes))).collect(), here))
     }
 
     /// A volume has been given to the shards: what an earlier data log had is destaged, and another one begins, if it is to have one.

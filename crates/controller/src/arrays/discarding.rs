@@ -1,13 +1,15 @@
-//! `log discard`: what hosts were told is written, and what would finish interrupted writes, is given up by order.
+//! `log discard`: the memory of the cache, or records on log devices, are given up by an operator: one thing by one order, which says
+//! what is lost. What is here and intact is given up where the order names it, and not otherwise.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
-use crate::interface::{Error, ErrorKind, Result};
-use ondisk::VolumeLabel;
+use crate::interface::{DiscardLog, Discarded, Error, ErrorKind, Result};
+use engine::CELL;
+use ondisk::{DataLogLabel, VolumeLabel};
 use std::rc::Rc;
-use units::ByteCount;
+use units::{ByteCount, counted};
 
 impl Arrays {
     /// A volume is gone for good: what the cache has of it is forgotten.
@@ -15,124 +17,231 @@ impl Arrays {
         if let Err(error) = self.forget_older_lives(volume).await {
             tracing::warn!("what the cache has of '{}' is kept: {error}", volume.name());
         }
+        self.leave_empty_memory().await;
     }
 
-    /// Gives up what the cache has of a volume, and what a log device that is not here has.
+    /// `log discard`: gives up the memory of the cache, or the records on log devices, and nothing else. Notes say what is lost.
     ///
     /// # Errors
     /// When there is nothing to be given up, or that cannot be recorded.
     pub(crate) async fn discard_log(
         self: &Rc<Self>,
-        name: &str,
+        order: &DiscardLog,
     ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
-        let (array, volume) = self.find_volume(name)?;
-        let name = volume.name();
+        let (array, volume) = self.find_volume(&order.volume)?;
         let _starting = array.starting_turn().await;
-        let mut lacking = array.with_parts(&volume);
-        lacking.retain(|volume| self.check_log_is_here(&array, volume).is_err());
-        let (is_cached, lacks_log) = (volume.label().kept.is_some(), !lacking.is_empty());
-        let is_promised = volume.label().data_log.is_some() && !volume.has_data_log.get();
-        if !is_cached && !lacks_log && !is_promised {
-            let sentence =
-                format!("the cache has nothing of '{name}', and no log device that is missing has");
-            return Err(Error::new(ErrorKind::WrongState, sentence));
-        }
-        if lacks_log && !array.is_running() && self.check_can_record(&array, &name).is_err() {
-            return Ok(self.discard_until_the_start(array, volume, &lacking));
-        }
-        self.check_can_record(&array, &name)?;
-        let was_served = volume.is_served();
-        self.withdraw(&array, &volume).await;
-        let mut notes = Vec::new();
-        if is_cached {
-            notes.push(self.discard_cached(&array, &volume).await?);
-        }
-        if is_promised {
-            // Nor does the journal tell any more what was interrupted: whole stripes that this log had are not in it.
-            let given_up = |label: &mut VolumeLabel| {
-                label.data_log = None;
-                label.journal.iter_mut().for_each(|journal| journal.tells_all = false);
-            };
-            self.relabel(&array, &volume, given_up).await?;
-        }
-        if lacks_log {
-            notes.push(self.discard_records(&array, &name, &lacking).await?);
-        }
-        match was_served {
-            true => self.attach(&array, &volume).await?,
-            false => notes.push(format!("run 'softroc volume start {name}'")),
-        }
+        let what = match order.what {
+            Some(what) => what,
+            None => self.what_is_lacking(&array, &volume).await?,
+        };
+        let notes = match what {
+            Discarded::Cache => self.give_up_memory(&array, &volume, order.dry_run).await?,
+            Discarded::Records => self.give_up_records(&array, &volume, order.dry_run).await?,
+        };
         Ok((array, volume, notes))
     }
 
-    /// Of a volume that lacks drives as well: what a log has is given up, and its next start records that. Nothing is recorded
-    /// before, as those drives would not know of it. What the cache has stays.
-    fn discard_until_the_start(
-        &self,
-        array: Rc<Array>,
-        volume: Rc<Volume>,
-        lacking: &[Rc<Volume>],
-    ) -> (Rc<Array>, Rc<Volume>, Vec<String>) {
-        // The journals of its other parts are here, and finish what was interrupted.
-        for volume in lacking {
-            volume.given_up_log.set(volume.label().journal.and_then(|journal| journal.id));
-            volume.given_up_data_log.set(volume.label().data_log.map(|log| log.id));
-            array.forget_journal(volume);
+    /// What a volume waits for, in the order in which its start asks for it: its log, then the memory of the cache, then records that
+    /// can be read.
+    async fn what_is_lacking(&self, array: &Array, volume: &Rc<Volume>) -> Result<Discarded> {
+        let lacks_log = |volume: &Rc<Volume>| self.check_log_is_here(array, volume).is_err();
+        if array.with_parts(volume).iter().any(lacks_log) {
+            return Ok(Discarded::Records);
         }
-        let name = volume.name();
-        let notes = vec![
-            self.report_discarded_records(&name),
-            format!(
-                "drives of '{name}' are missing: it is recorded when the volume is started; run 'softroc volume start {name}' before the controller is stopped"
-            ),
-        ];
-        (array, volume, notes)
+        if self.check_memory_is_here(volume).is_err() {
+            return Ok(Discarded::Cache);
+        }
+        let (name, label) = (volume.name(), volume.label());
+        if let Some(log) = self.unread_data_log(volume)
+            && self.read_records(volume, &log).await.is_err()
+        {
+            return Ok(Discarded::Records);
+        }
+        let cached = self.found_bytes(volume) + ByteCount(volume.cache_info().dirty_bytes);
+        let mut here = Vec::new();
+        if !cached.is_zero() {
+            here.push(format!("the cache has {cached} of it (give that up with --cache)"));
+        }
+        let has_records =
+            label.data_log.is_some() || label.journal.is_some_and(|journal| journal.log.is_some());
+        // Those of a volume that is served are in use, and are not given up.
+        if has_records && !volume.is_served() {
+            here.push("its log device has records of it (give these up with --records)".to_owned());
+        }
+        let here = if here.is_empty() { String::new() } else { format!("; {}", here.join(", and ")) };
+        let sentence = format!("'{name}' waits neither for memory of the cache nor for a log device{here}");
+        Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
-    async fn discard_cached(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) -> Result<String> {
+    /// A data log of before, whose records are read when the volume is started.
+    fn unread_data_log(&self, volume: &Volume) -> Option<DataLogLabel> {
+        let label = volume.label();
+        let is_read = !volume.is_served() && !self.is_in_memory(label.kept);
+        let is_given_up = |log: &DataLogLabel| volume.given_up_data_log.get() == Some(log.id);
+        label.data_log.filter(|log| is_read && !is_given_up(log))
+    }
+
+    /// Gives up what the memory of the cache has of a volume, or had. Of memory that is not here that is all that is to be known: where
+    /// drives are missing, the next start records it.
+    async fn give_up_memory(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        dry_run: bool,
+    ) -> Result<Vec<String>> {
+        let name = volume.name();
+        let (Some(kept), gone) = (volume.label().kept, self.lacks_memory(volume)) else {
+            let sentence = format!("the cache has nothing of '{name}'");
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        };
+        let mut loss = match gone {
+            Some(kept) => self.lost_with_memory(volume, kept),
+            None => self.lost_with_found(volume),
+        };
+        if let Some(log) = self.unread_data_log(volume)
+            && let Err(why) = self.read_records(volume, &log).await
+        {
+            loss = format!("{loss}; but its log {why}");
+        }
+        if dry_run {
+            return Ok(vec![loss]);
+        }
+        let can_record = self.check_can_record(array, &name);
+        if gone.is_some() && can_record.is_err() {
+            volume.given_up_memory.set(Some(kept));
+            let text = self.report_discarded_memory(&name, None, &loss);
+            return Ok(vec![text, until_the_start(&name)]);
+        }
+        can_record?;
+        let was_served = volume.is_served();
+        self.withdraw(array, volume).await;
+        let mut notes = vec![self.discard_cached(array, volume, &loss).await?];
+        self.serve_again(array, volume, was_served, &mut notes).await?;
+        Ok(notes)
+    }
+
+    /// Gives up the records of a volume on log devices, of those of its parts that lack them: of all, where none does.
+    async fn give_up_records(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        dry_run: bool,
+    ) -> Result<Vec<String>> {
+        let name = volume.name();
+        let has_records = |volume: &Rc<Volume>| {
+            let label = volume.label();
+            label.data_log.is_some() || label.journal.is_some_and(|journal| journal.log.is_some())
+        };
+        let mut parts = array.with_parts(volume);
+        parts.retain(has_records);
+        if parts.iter().any(|part| self.check_log_is_here(array, part).is_err()) {
+            parts.retain(|part| self.check_log_is_here(array, part).is_err());
+        }
+        if parts.is_empty() || volume.is_served() {
+            let why = if parts.is_empty() {
+                "has no records on a log device"
+            } else {
+                "is served, and uses its log"
+            };
+            return Err(Error::new(ErrorKind::WrongState, format!("'{name}' {why}; nothing was given up")));
+        }
+        let loss = self.lost_with_records(volume);
+        if dry_run {
+            return Ok(vec![loss]);
+        }
+        if !array.is_running() && self.check_can_record(array, &name).is_err() {
+            // The journals of its other parts are here, and finish what was interrupted.
+            for part in &parts {
+                part.given_up_log.set(part.label().journal.and_then(|journal| journal.id));
+                part.given_up_data_log.set(part.label().data_log.map(|log| log.id));
+                array.forget_journal(part);
+            }
+            return Ok(vec![self.report_discarded_records(&name, &loss), until_the_start(&name)]);
+        }
+        self.check_can_record(array, &name)?;
+        // Nor does a journal tell any more what was interrupted: whole stripes that the data log had are not in it.
+        let gone = |label: &mut VolumeLabel| {
+            label.data_log = None;
+            if let Some(journal) = &mut label.journal {
+                journal.tells_all = false;
+                if journal.log.is_some() {
+                    (journal.id, journal.log) = (None, None);
+                }
+            }
+        };
+        for part in &parts {
+            self.relabel(array, part, gone).await?;
+        }
+        Ok(vec![self.report_discarded_records(&name, &loss), format!("run 'softroc volume start {name}'")])
+    }
+
+    async fn serve_again(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        was_served: bool,
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        match was_served {
+            true => self.attach(array, volume).await,
+            false => {
+                notes.push(format!("run 'softroc volume start {}'", volume.name()));
+                Ok(())
+            }
+        }
+    }
+
+    /// What is lost with the records of a volume on log devices.
+    pub(super) fn lost_with_records(&self, volume: &Volume) -> String {
+        let label = volume.label();
+        let interrupted = "interrupted writes are not finished, and their regions are resynced";
+        match label.data_log.filter(|_| !self.is_in_memory(label.kept)) {
+            None => format!("lost: no acknowledged write; {interrupted}"),
+            Some(log) => {
+                let most = log.len_bytes.min(label.capacity_bytes) / CELL.0;
+                format!(
+                    "lost: what hosts had flushed last; how much is not known, at most {} of 4 KiB; {interrupted}",
+                    counted(most, "block")
+                )
+            }
+        }
+    }
+
+    async fn discard_cached(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Volume,
+        loss: &str,
+    ) -> Result<String> {
         let name = volume.name();
         let lost = self.found_bytes(volume) + ByteCount(volume.cache_info().dirty_bytes);
         self.relabel(array, volume, |label| label.kept = None).await?;
         self.forget_older_lives(volume).await?;
         volume.forget_gauge();
+        Ok(self.report_discarded_memory(&name, Some(lost).filter(|lost| !lost.is_zero()), loss))
+    }
+
+    fn report_discarded_memory(&self, name: &str, lost: Option<ByteCount>, loss: &str) -> String {
         let text = match lost {
-            ByteCount::ZERO => {
-                format!("what the cache had of '{name}' was given up: how much that was is not known")
-            }
-            lost => format!("{lost} that hosts wrote to '{name}' were given up"),
+            None => format!(
+                "what the cache had of '{name}' was given up: how much that was is not known ({loss})"
+            ),
+            Some(lost) => format!("{lost} that hosts wrote to '{name}' were given up ({loss})"),
         };
         let effect = "blocks that hosts wrote last may be old; check what is on the volume";
         self.events.report(
             EventCode::VolumeCacheDiscarded,
-            &name,
+            name,
             "an operator discarded it",
             effect,
             text.clone(),
         );
-        Ok(text)
+        text
     }
 
-    /// `lacking`: a volume whose records are not here, and those of its parts whose are not.
-    async fn discard_records(
-        self: &Rc<Self>,
-        array: &Rc<Array>,
-        name: &str,
-        lacking: &[Rc<Volume>],
-    ) -> Result<String> {
-        let gone = |label: &mut VolumeLabel| {
-            if let Some(journal) = &mut label.journal {
-                (journal.id, journal.tells_all, journal.log) = (None, false, None);
-            }
-        };
-        for volume in lacking {
-            self.relabel(array, volume, gone).await?;
-        }
-        Ok(self.report_discarded_records(name))
-    }
-
-    fn report_discarded_records(&self, name: &str) -> String {
+    fn report_discarded_records(&self, name: &str, loss: &str) -> String {
         let text = format!(
-            "the journal of '{name}' on a log device that is missing was given up: regions that were being written are resynced"
+            "what the log device has of '{name}' was given up: regions that were being written are resynced ({loss})"
         );
         let effect = "writes that were acknowledged last may be old; check what is on the volume";
         self.events.report(
@@ -144,4 +253,11 @@ impl Arrays {
         );
         text
     }
+}
+
+/// Nothing is recorded while drives are missing, as these would not know of it.
+fn until_the_start(name: &str) -> String {
+    format!(
+        "drives of '{name}' are missing: it is recorded when the volume is started; run 'softroc volume start {name}' before the controller is stopped"
+    )
 }

@@ -31,10 +31,12 @@ pub(crate) mod initialised;
 pub(crate) mod journal;
 mod leaving;
 mod logs;
+mod lost_memory;
 mod marks;
 pub(crate) mod members;
 mod noting;
 mod on_log;
+mod other_memory;
 pub(crate) mod protection;
 pub(crate) mod reads;
 mod record;
@@ -94,6 +96,7 @@ pub(crate) struct Arrays {
     cache_size: ByteCount,
     read_cache: ByteCount,
     memory: RefCell<cache::Memory>,
+    memories: RefCell<lost_memory::Memories>,
     protection: RefCell<protection::Protection>,
     /// The turn to make the memory.
     memory_turn: Credits,
@@ -119,6 +122,7 @@ impl Arrays {
             cache_size,
             read_cache,
             memory: RefCell::default(),
+            memories: RefCell::default(),
             protection: RefCell::default(),
             memory_turn: Credits::new(env, 1),
             hides,

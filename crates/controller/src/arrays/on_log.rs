@@ -259,7 +259,12 @@ impl Arrays {
         let is_settled = array.label().was_shut_down() || volume.has_fresh_journal();
         let label = volume.label();
         let records = match label.journal {
-            Some(JournalLabel { id: Some(_), log: Some(on), .. }) => Some(on.devices),
+            // The drives' labels still name a journal that was given up, and are read once more by a start.
+            Some(JournalLabel { id, log: Some(on), .. })
+                if id.is_some() && volume.given_up_log.get() != id =>
+            {
+                Some(on.devices)
+            }
             _ => None,
         };
         let is_given_up = |log: &DataLogLabel| volume.given_up_data_log.get() == Some(log.id);
@@ -273,8 +278,9 @@ impl Arrays {
         };
         let name = self.name_for_people(volume);
         let names: Vec<String> = devices.iter().map(Uuid::to_string).collect();
+        let loss = self.lost_with_records(volume);
         let sentence = format!(
-            "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes'",
+            "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes' ({loss})",
             names.join(" or ")
         );
         Err(Error::new(ErrorKind::WrongState, sentence))

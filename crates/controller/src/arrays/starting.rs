@@ -96,6 +96,34 @@ impl Arrays {
         marked.any(|region| stale.iter().any(|stale| stale.contains(RegionIndex(region))))
     }
 
+    /// Whether what a volume needs beside its drives is here: its log, and the memory of the cache.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    fn check_all_is_here(&self, array: &Array, volume: &Rc<Volume>) -> Result<()> {
+        let all = array.with_parts(volume);
+        all.iter().try_for_each(|volume| self.check_log_is_here(array, volume))?;
+        all.iter().try_for_each(|volume| self.check_memory_is_here(volume))
+    }
+
+    /// Whether some volume of an array could be started as to what it needs beside its drives. Asked before anything about the drives
+    /// is: an operator who had answered that would be asked for it again.
+    ///
+    /// # Errors
+    /// What the last one lacks; each is told its own.
+    pub(crate) fn check_some_is_here(&self, array: &Array, ready: &[Rc<Volume>]) -> Result<()> {
+        let checked = ready.iter().map(|volume| {
+            let checked = self.check_all_is_here(array, volume);
+            volume.set_refusal(checked.as_ref().err().map(|error| error.message.clone()));
+            checked
+        });
+        let checked: Vec<Result<()>> = checked.collect();
+        match checked.iter().any(Result::is_ok) {
+            true => Ok(()),
+            false => checked.into_iter().last().unwrap_or(Ok(())),
+        }
+    }
+
     /// Whether a volume of an array whose map was read may be started now.
     ///
     /// # Errors
@@ -109,7 +137,7 @@ impl Arrays {
         if array.readiness(volume) == Readiness::Offline || has_lost {
             return Err(wrong(format!("'{name}' cannot be started: {reasons}")));
         }
-        all.iter().try_for_each(|volume| self.check_log_is_here(array, volume))?;
+        self.check_all_is_here(array, volume)?;
         let is_other = |other: &Rc<Array>| other.uuid != array.uuid;
         let has_name = |other: &Rc<Array>| other.served().iter().any(|volume| volume.name() == name);
         if self.all().iter().any(|other| is_other(other) && has_name(other)) {

@@ -12,7 +12,7 @@ use engine::{
 };
 use env::Words;
 use layout::Geometry;
-use ondisk::{TailPlace, Uuid, VolumeLabel, slots};
+use ondisk::{KeptLabel, TailPlace, Uuid, VolumeLabel, slots};
 use state::Forced;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -55,6 +55,8 @@ pub(crate) struct Volume {
     pub(super) given_up_log: Cell<Option<Uuid>>,
     /// The same of its data log.
     pub(super) given_up_data_log: Cell<Option<Uuid>>,
+    /// The same of memory of the cache that is not here.
+    pub(super) given_up_memory: Cell<Option<KeptLabel>>,
     /// The place on a log that its next journal gets.
     pub(super) log_place: RefCell<LogPlaced>,
     /// Whether shards write to the data log that its label names: otherwise that is one of before.
@@ -99,6 +101,7 @@ impl Volume {
             replayed: RefCell::default(),
             given_up_log: Cell::default(),
             given_up_data_log: Cell::default(),
+            given_up_memory: Cell::default(),
             log_place: RefCell::default(),
             has_data_log: Cell::default(),
             restores: Cell::default(),

@@ -118,7 +118,9 @@ impl Commands {
             | Command::DriveLocate { .. }
             | Command::VolumeAttach { .. }
             | Command::VolumeDetach { .. }
-            | Command::LogDiscard { .. }
+            | Command::LogDiscard(_)
+            | Command::CacheList {}
+            | Command::CacheRemove { .. }
             | Command::LogAdd { .. }
             | Command::LogRemove { .. }
             | Command::TaskStart(_)
@@ -174,9 +176,7 @@ impl Commands {
             }
             Command::VolumePolicy(set) => self.set_policy(set).await,
             Command::VolumeReshape(order) => self.reshape(&order).await,
-            Command::LogDiscard { volume } => {
-                self.volume_changed(self.arrays.discard_log(&volume).await).await
-            }
+            Command::LogDiscard(order) => self.volume_changed(self.arrays.discard_log(&order).await).await,
             Command::LogAdd { drives, destroy_data, same_disk_ok } => {
                 let notes = self.lifecycle.add_log(&drives, destroy_data, same_disk_ok).await?;
                 Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes })
@@ -230,6 +230,8 @@ impl Commands {
         match command {
             Command::AlarmSet { to } => Ok(Reply::Alarm { alarm: self.events.set_alarm(to).await? }),
             Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
+            Command::CacheList {} => Ok(Reply::Memories { memories: self.arrays.other_memories().await? }),
+            Command::CacheRemove { memory } => done(self.arrays.remove_memory(&memory).await),
             Command::DriveLocate { drive, on } => {
                 let drive = self.arrays.find_drive(&drive)?;
                 self.inventory.locate(&drive, on).await?;

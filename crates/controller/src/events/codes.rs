@@ -91,6 +91,7 @@ event_codes! {
     VolumeNotCached "volume.not-cached" Warning "A volume that is configured for write-back is write-through: the cache has no memory, or the power may go.";
     VolumeCacheLost "volume.cache-lost" Warning "The machine lost its power, or was started anew, while the cache had data of a volume: what was not flushed is lost.";
     VolumeCachePinned "volume.cache-pinned" Critical "What hosts were told is written cannot be written to the drives; the cache keeps it.";
+    CacheMemoryRemoved "cache.memory-removed" Warning "An operator removed memory of the cache that another controller had left behind.";
     VolumeCacheDiscarded "volume.cache-discarded" Warning "An operator gave up what the cache had of a volume.";
     VolumeOverwritten "volume.overwritten" Warning "A volume that was not started is gone: its drives were taken for another one, by order.";
     VolumeImported "volume.imported" Info "A volume of another system was imported.";

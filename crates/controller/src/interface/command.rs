@@ -4,7 +4,7 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{
-    AddSpare, AlarmSetting, DiskKind, ReshapeVolume, SetPolicy, SetSchedule, SetTask, StartTask,
+    AddSpare, AlarmSetting, DiscardLog, DiskKind, ReshapeVolume, SetPolicy, SetSchedule, SetTask, StartTask,
 };
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
@@ -152,12 +152,17 @@ pub enum Command {
     },
     /// Every disk of this machine that is a volume. Answered by [`Reply::Disks`](crate::interface::Reply::Disks).
     DiskList {},
-    /// Gives up what the cache has of a volume, or had when it was lost, and what a log device that is missing has: hosts were told that
-    /// it is written. Answered by
-    /// [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
-    LogDiscard {
-        /// Which.
-        volume: String,
+    /// Gives up, of a volume, the memory of the cache or the records on a log device. Answered by
+    /// [`Reply::Volume`](crate::interface::Reply::Volume); its notes say what is lost.
+    LogDiscard(DiscardLog),
+    /// The cache's memory that other controllers of this machine have, or left behind. Answered by
+    /// [`Reply::Memories`](crate::interface::Reply::Memories).
+    CacheList {},
+    /// Removes such memory: what hosts wrote, and its volumes' drives lack, is lost. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    CacheRemove {
+        /// Which, as it is listed.
+        memory: String,
     },
     /// Gives one drive or two to the journals of volumes, so that members carry none: a log, on two drives mirrored. Drives that
     /// are devices of a log already keep what is on it. Answered by [`Reply::Logs`](crate::interface::Reply::Logs), with notes.
@@ -275,6 +280,8 @@ impl Command {
                 | VolumeAttach { .. }
                 | VolumeDetach { .. }
                 | AlarmSet { .. }
+                | CacheList {}
+                | CacheRemove { .. }
         )
     }
 
@@ -288,6 +295,7 @@ impl Command {
                 | VolumeList {}
                 | VolumeShow { .. }
                 | LogList {}
+                | CacheList {}
                 | Metrics {}
                 | Health {}
                 | AlarmShow {}

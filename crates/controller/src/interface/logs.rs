@@ -63,3 +63,34 @@ pub struct LogPlaceInfo {
     /// How long it is.
     pub bytes: u64,
 }
+
+/// See [`Command::LogDiscard`](crate::interface::Command::LogDiscard).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiscardLog {
+    /// Of which volume.
+    pub volume: String,
+    /// What is given up, also where it is here and intact. `None`: what the volume waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<Discarded>,
+    /// Nothing is given up: the notes say what would be lost.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+impl DiscardLog {
+    /// What a volume waits for is given up.
+    pub fn lacking(volume: impl Into<String>) -> DiscardLog {
+        DiscardLog { volume: volume.into(), what: None, dry_run: false }
+    }
+}
+
+/// What `log discard` gives up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discarded {
+    /// What the memory of the cache has of the volume, or had when it was lost.
+    Cache,
+    /// Records of the volume on log devices: of its journal, and of its data log.
+    Records,
+}

@@ -2,7 +2,7 @@
 
 use crate::interface::{
     AlarmInfo, Caller, CoverageInfo, DiskInfo, ForeignDrive, ForeignVolume, HealthInfo, HealthReport,
-    HostInfo, LogInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
+    HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -92,6 +92,11 @@ pub enum Reply {
         /// What is worth knowing, a sentence each.
         notes: Vec<String>,
     },
+    /// The cache's memory of other controllers.
+    Memories {
+        /// It.
+        memories: Vec<MemoryInfo>,
+    },
     /// Volumes that were imported, all of one array.
     Imported {
         /// They.
@@ -159,6 +164,7 @@ impl Reply {
             | Reply::Imported { notes, .. }
             | Reply::Disk { notes, .. } => notes,
             Reply::Drives { .. }
+            | Reply::Memories { .. }
             | Reply::Volumes { .. }
             | Reply::Tasks { .. }
             | Reply::Schedules { .. }

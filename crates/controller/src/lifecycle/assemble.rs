@@ -85,11 +85,14 @@ impl Lifecycle {
     async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
         array.volumes().iter().for_each(|volume| volume.set_refusal(None));
         array.forget_lost();
-        let ready = |volume: &Rc<Volume>| array.readiness(volume) != Readiness::Offline;
-        if !array.volumes().iter().any(ready) {
+        let mut ready = array.known_volumes();
+        ready.retain(|volume| array.readiness(volume) != Readiness::Offline);
+        let is_any_ready = array.volumes().iter().any(|volume| array.readiness(volume) != Readiness::Offline);
+        if !is_any_ready {
             let reasons = array.reasons().join("; ");
             return Err(wrong(format!("{} cannot be started: {reasons}", array.names())));
         }
+        self.arrays.check_some_is_here(array, &ready)?;
         if let Some(sentence) = self.elsewhere(array, order).filter(|_| !order.without_missing) {
             return Err(wrong(sentence));
         }

@@ -243,6 +243,27 @@ impl CellRoom {
         Stored { of: self.clone(), run, range }
     }
 
+    /// Lets go of the memory, in which no volume has anything. What drives still view of it goes when they return it.
+    ///
+    /// # Errors
+    /// When something is in some cell.
+    pub(crate) fn leave(&self) -> Result<(), String> {
+        self.reclaim();
+        let mut contents = self.contents.borrow_mut();
+        if self.reserved.get() > 0 || contents.iter().any(|(_, content)| matches!(content, Content::Kept(_)))
+        {
+            return Err("something is in the cache's memory".to_owned());
+        }
+        *contents = Contents::default();
+        self.words.take();
+        self.cells.take();
+        self.destaged.take();
+        self.viewed.take();
+        self.viewed_cells.set(0);
+        self.total.set(0);
+        Ok(())
+    }
+
     /// Forgets what is in cells of a volume, and would be laid over its drives. Nobody may have it in a line.
     pub(crate) fn discard(self: &Rc<Self>, volume: u32) {
         for stored in self.all_of(volume) {

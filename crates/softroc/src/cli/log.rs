@@ -33,11 +33,17 @@ pub enum LogCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Give up what the cache has of a volume, or had when its memory was lost, and what a log device that is missing has. Hosts were
-    /// told that it is written.
+    /// Give up what a volume that is offline waits for: memory of the cache that is gone, or records on a log device that is missing or
+    /// damaged. Acknowledged writes may be lost; the question says which. Without an option, nothing that is intact is given up.
     Discard {
         /// The name of the volume.
         name: String,
+        /// Give up what the memory of the cache has, also if it is intact. Records on a log device are kept and replayed.
+        #[arg(long, conflicts_with = "records")]
+        cache: bool,
+        /// Give up the records on log devices, also if they are intact. What the cache has is kept.
+        #[arg(long)]
+        records: bool,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,

@@ -3,6 +3,7 @@
 mod account;
 mod attach;
 mod bench;
+mod cache;
 mod create;
 mod explain;
 pub mod foreign;
@@ -18,6 +19,7 @@ pub use account::{AccountCommand, Remote};
 pub use attach::{Attach, AttachSwitch, Detach};
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
+pub use cache::CacheCommand;
 pub use create::{VolumeCreate, WriteHole};
 pub(crate) use explain::levels;
 pub use explain::{Explain, LayoutName, Operation};
@@ -106,9 +108,12 @@ pub enum Command {
     /// Import volumes of other systems, and clear drives for use.
     #[command(subcommand)]
     Foreign(foreign::ForeignCommand),
-    /// Manage drives for journals (log devices): add, list, remove; give up what the cache has of a volume.
+    /// Manage drives for journals (log devices): add, list, remove; give up what a volume waits for.
     #[command(subcommand)]
     Log(LogCommand),
+    /// Manage memory that the caches of other controllers left behind: list, remove.
+    #[command(subcommand)]
+    Cache(CacheCommand),
     /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and schedules.
     #[command(subcommand)]
     Task(tasks::TaskCommand),

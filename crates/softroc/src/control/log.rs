@@ -2,10 +2,9 @@
 
 use super::{Control, absolute, named};
 use crate::cli::LogCommand;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output;
-use controller::Command;
-use units::ByteCount;
+use controller::{Command, DiscardLog, Discarded, Reply};
 
 impl Control {
     /// `softroc log`.
@@ -20,21 +19,26 @@ impl Control {
             LogCommand::Remove { drive, output } => {
                 self.show(&Command::LogRemove { drive: named(drive)? }, output.json)
             }
-            LogCommand::Discard { name, yes, output } => self.discard(name, *yes, output.json),
+            LogCommand::Discard { name, cache, records, yes, output } => {
+                let what = match (cache, records) {
+                    (true, _) => Some(Discarded::Cache),
+                    (false, true) => Some(Discarded::Records),
+                    (false, false) => None,
+                };
+                self.discard(name, what, *yes, output.json)
+            }
         }
     }
 
-    fn discard(&self, name: &str, yes: bool, json: bool) -> Outcome {
-        let volume = self.volume_info(name)?;
-        let given_up = match ByteCount(volume.cache.dirty_bytes) {
-            ByteCount::ZERO => "What the cache, or a log device that is missing, has or had".to_owned(),
-            dirty => dirty.to_string(),
-        };
-        let question = format!(
-            "{given_up} of '{}' that hosts were told is written will be lost. Give it up?",
-            volume.name
-        );
-        output::confirm(&question, yes)?;
-        self.show(&Command::LogDiscard { volume: name.to_owned() }, json)
+    fn discard(&self, name: &str, what: Option<Discarded>, yes: bool, json: bool) -> Outcome {
+        let order = |dry_run| Command::LogDiscard(DiscardLog { volume: name.to_owned(), what, dry_run });
+        if !yes {
+            let Reply::Volume { notes, .. } = self.ask(&order(true))? else {
+                return Err(Failure::failed("the controller's answer is not about a volume"));
+            };
+            let question = format!("Of '{name}' will be {}. Give it up?", notes.join("; "));
+            output::confirm(&question, false)?;
+        }
+        self.show(&order(false), json)
     }
 }

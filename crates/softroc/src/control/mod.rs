@@ -12,6 +12,7 @@ use std::time::Duration;
 
 mod account;
 mod attach;
+mod cache;
 mod create;
 mod follow;
 mod foreign;

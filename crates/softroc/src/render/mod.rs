@@ -5,6 +5,7 @@ mod disks;
 mod foreign;
 mod hosts;
 mod logs;
+mod memories;
 pub mod notify;
 mod reshape;
 pub mod tasks;
@@ -37,6 +38,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Spare { spare, notes } => tasks::spare(spare, notes),
         Reply::Spares { spares, coverage } => tasks::spares(spares, coverage),
         Reply::Logs { logs, notes } => logs::list(logs, notes),
+        Reply::Memories { memories } => memories::list(memories),
         Reply::Disk { disk, notes } => with_notes(disks::one(disk), notes),
         Reply::Reshape { reshape, notes } => reshape::one(reshape, notes),
         Reply::Disks { disks } => disks::list(disks),

@@ -26,10 +26,11 @@ use units::counted;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the state folder has that is taken as it is: no file of these is meant to hold a secret.
-const KEPT: [&str; 11] = [
+const KEPT: [&str; 12] = [
     "alarm.toml",
     "arrays.toml",
     "attach.toml",
+    "cache.toml",
     "deleted-arrays.toml",
     "drives.toml",
     "events.jsonl",

@@ -9,7 +9,8 @@ use crate::tree::number;
 use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
 use controller::{
-    CacheMode, Command, DriveCache, ReadMode, SectorFormat, SetPolicy, StartTask, Startable, WriteMode,
+    CacheMode, Command, DiscardLog, Discarded, DriveCache, ReadMode, SectorFormat, SetPolicy, StartTask,
+    Startable, WriteMode,
 };
 
 /// Any verb of volumes but `show`.
@@ -141,6 +142,11 @@ fn set(words: &[Word]) -> Result<Change, Option<Refusal>> {
     if settings.is_empty() { Err(None) } else { Ok(Change::Set(settings)) }
 }
 
+/// What the cache has of a volume is given up.
+fn discard_cache(volume: String) -> Command {
+    Command::LogDiscard(DiscardLog { volume, what: Some(Discarded::Cache), dry_run: false })
+}
+
 /// `del [force] [discardcache]`.
 fn delete(words: &[Word]) -> Option<Change> {
     let (mut force, mut discard) = (false, false);
@@ -216,12 +222,12 @@ impl Change {
             }
             Change::Delete { discard, .. } => {
                 if *discard {
-                    ask(machine, Command::LogDiscard { volume: volume() })?;
+                    ask(machine, discard_cache(volume()))?;
                 }
                 ask(machine, Command::VolumeDelete { volume: volume(), disconnect_hosts: false })?;
             }
             Change::DeletePreserved => {
-                ask(machine, Command::LogDiscard { volume: volume() })?;
+                ask(machine, discard_cache(volume()))?;
             }
             Change::StartInit { force: false, .. } => {
                 return Err(Refusal::new(OTHER, "VD may hold data, use 'force' option"));

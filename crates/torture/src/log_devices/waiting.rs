@@ -1,14 +1,19 @@
-//! A volume that waits for its log: whether it may, and what an operator does about it.
+//! A volume that waits for its log, or for the memory of the cache: whether it may, and what an operator does about it.
 
 use super::faults::put_back;
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::life::Plan;
 use crate::tally::Deed;
-use controller::{Command, VolumeInfo};
+use controller::{Command, DiscardLog, Discarded, VolumeInfo};
 use world_sim::Rng;
 
-/// Whether a volume that is offline is so for want of its log.
+/// Whether a volume is offline as it lacks the memory of the cache.
+fn lacks_memory(volume: &VolumeInfo) -> bool {
+    volume.reasons.iter().any(|why| why.contains("in the memory of another"))
+}
+
+/// Whether a volume that is offline is so for want of its log, or of the memory of the cache.
 ///
 /// # Errors
 /// When it must not be.
@@ -18,6 +23,13 @@ pub(crate) fn waits(host: &Host, volume: &VolumeInfo) -> Result<bool> {
     }
     let (scene, on) = (&host.scene, &host.scene.on_log);
     let reasons = volume.reasons.join("; ");
+    if lacks_memory(volume) {
+        scene.tell(|| format!("the volume waits for the memory of the cache: {reasons}"));
+        return match scene.machine.lost_memory.get() {
+            true => Ok(true),
+            false => Error::wrong_state(format!("the volume waits for memory that is here: {reasons}")),
+        };
+    }
     scene.tell(|| format!("the volume waits for its log: {reasons}"));
     let has_it: Vec<String> = on.has_it.borrow().iter().cloned().collect();
     if !has_it.is_empty() {
@@ -35,9 +47,25 @@ pub(crate) fn waits(host: &Host, volume: &VolumeInfo) -> Result<bool> {
     Ok(true)
 }
 
+/// An operator gives up the memory of the cache, and nothing else: what the log has stays.
+async fn give_up_memory(host: &Host) -> Result<bool> {
+    let volume = host.scene.setup.name().to_owned();
+    let order = DiscardLog { volume, what: Some(Discarded::Cache), dry_run: false };
+    if let Err(error) = host.ask(Command::LogDiscard(order)).await {
+        return Error::wrong_state(format!("the memory of the cache cannot be given up: {error}"));
+    }
+    host.scene.count(|tally| tally.discarded_memories += 1);
+    host.scene.tell_of("operator", || "the memory of the cache is given up".to_owned());
+    start(host).await;
+    Ok(true)
+}
+
 /// What an operator does about a volume that waits for its log: has a device back, gives up what is there, or leaves it. Whether the
 /// volume may be started now.
-pub(crate) async fn settle(host: &Host, plan: &Plan) -> Result<bool> {
+pub(crate) async fn settle(host: &Host, plan: &Plan, volume: &VolumeInfo) -> Result<bool> {
+    if lacks_memory(volume) {
+        return give_up_memory(host).await;
+    }
     let (scene, machine) = (&host.scene, &host.scene.machine);
     let life = machine.life.get();
     let mut rng = Rng::new(scene.setup.seed, "log is missing", &life.to_string());
@@ -63,7 +91,7 @@ pub(crate) async fn settle(host: &Host, plan: &Plan) -> Result<bool> {
     }
     // It may be so though the answer never comes.
     scene.discard_log();
-    match host.ask(Command::LogDiscard { volume: scene.setup.name().to_owned() }).await {
+    match host.ask(Command::LogDiscard(DiscardLog::lacking(scene.setup.name()))).await {
         Ok(_) => {
             scene.did(Deed::OperatorDiscardsLog);
             scene.tell_of("operator", || "what the log has is given up".to_owned());
