@@ -125,7 +125,9 @@ fn the_drives_that_a_level_survives_may_be_lost_from_the_first_write_on() {
 }
 
 fn fail(bench: &mut Bench, drive: &str) {
-    bench.ask(Command::DriveFail { drive: drive.into() }).expect("the level can do without");
+    bench
+        .ask(Command::DriveFail { drive: drive.into(), accept_data_loss: false, dry_run: false })
+        .expect("the level can do without");
 }
 
 /// Drives fail one after the other, a spare takes over, and the controller is restarted in between: a rebuild ended as failed for a

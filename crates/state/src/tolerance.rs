@@ -1,10 +1,11 @@
 //! What the failure of more drives costs, calculated from the regions of a volume.
 //!
-//! A loss of drives is tolerated if it costs no data of any region, and the volume is served without them. Three things decide:
+//! A loss of drives is tolerated if it costs no data of any region, and the volume is served without them. Four things decide:
 //! - The volume is served as a whole: the level must survive without all drives that miss anything anywhere, together.
 //! - In an unsynced region parity is not trusted, so the loss of any drive with data there costs these data. A replayed log vouches for
 //!   all drives; an operator who forced the region, for those that were missing then.
 //! - Copies are trusted though they are unsynced: the first one that can be read counts.
+//! - Of blocks that a drive did not keep (excluded), redundancy alone has the content: their drive counts as missed.
 //!
 //! Regions that read as zeros have no data to lose.
 
@@ -95,7 +96,7 @@ impl VolumeState {
     pub fn tolerance(&self, regions: &Regions, failing: &DriveSet) -> Tolerance {
         let mut stake = Stake {
             geometry: *regions.geometry(),
-            missed: self.missed(failing),
+            missed: self.missed(failing).union(&self.excluded_somewhere()),
             alone: DriveSet::EMPTY,
             has_lost: false,
         };

@@ -217,3 +217,44 @@ fn a_volume_on_its_way_tolerates_what_both_layouts_do() {
     to.apply(&Change::Unsynced(RegionSet::first(1)));
     assert_eq!(both(&to).more(), Survives { at_least: DriveCount(0), at_most: DriveCount(0) });
 }
+
+/// A drive that failed was counted twice or not at all while its cells moved into the distributed spare.
+#[test]
+fn a_distributed_spare_counts_when_all_of_the_failed_drive_lies_in_it() {
+    let (regions, mut state) = raid(Level::Raid5ee, 5);
+    assert_eq!(more(&state, &regions), (1, 1));
+    let slot = DriveIndex(1);
+    state.apply(&Change::InService(state.in_service().without(slot)));
+    assert_eq!(more(&state, &regions), (0, 0), "nothing has moved");
+    let most = RegionSet::first(regions.count - 1);
+    state.apply(&Change::Moved { slot, regions: most, to_spare: true });
+    assert_eq!(more(&state, &regions), (0, 0), "one region is left");
+    state.apply(&Change::Moved { slot, regions: RegionSet::first(regions.count), to_spare: true });
+    assert_eq!(more(&state, &regions), (1, 1), "all has moved");
+}
+
+/// What a drive did not keep is on the others alone.
+#[test]
+fn a_drive_that_did_not_keep_a_block_counts_as_missed() {
+    let ranges = vec![ByteRange::new(ByteOffset::ZERO, ByteCount(4096))];
+    let excluded = Change::Excluded { slot: DriveIndex(1), ranges };
+    for (level, drives, expected) in
+        [(Level::Raid5, 4, (0, 0)), (Level::Raid6, 5, (1, 1)), (Level::Raid1, 3, (1, 1))]
+    {
+        let (regions, mut state) = raid(level, drives);
+        state.apply(&excluded);
+        assert_eq!(more(&state, &regions), expected, "{level}");
+        let tolerance = state.tolerance(&regions, &DriveSet::EMPTY);
+        assert!(tolerance.survives(&DriveSet::EMPTY.with(DriveIndex(1))), "{level}: that drive itself");
+    }
+}
+
+/// Regions that no host has written read as zeros whatever fails.
+#[test]
+fn an_uninitialised_volume_tolerates_as_much_as_an_initialised_one() {
+    for (level, drives, whole) in [(Level::Raid5, 4, (1, 1)), (Level::Raid6, 6, (2, 2))] {
+        let (regions, state) = raid(level, drives);
+        let all = RegionSet::first(regions.count);
+        assert_eq!(more(&state.with_initialisation(&all, Vec::new()), &regions), whole, "{level}");
+    }
+}

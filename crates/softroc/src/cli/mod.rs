@@ -341,6 +341,9 @@ pub enum DriveCommand {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
+        /// Do not ask for confirmation, also where data is lost: see what the command answers without it.
+        #[arg(long)]
+        yes: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,
@@ -350,6 +353,9 @@ pub enum DriveCommand {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
+        /// Do not ask for confirmation, also where data is lost: see what the command answers without it.
+        #[arg(long)]
+        yes: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,
