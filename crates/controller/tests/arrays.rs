@@ -96,11 +96,11 @@ fn sixty_four_volumes_on_one_array_are_told_apart() {
     for number in 0..64 {
         bench.expect(&name(number), 0, number as u8 + 1, MIB);
     }
-    bench.ask(Command::DriveFail { drive: "b".into() }).unwrap_err();
+    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap_err();
     for number in (2..64).step_by(3) {
         bench.ask(delete(&name(number))).unwrap();
     }
-    bench.ask(Command::DriveFail { drive: "b".into() }).unwrap();
+    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
     for number in (0..64).filter(|number| number % 3 != 2) {
         assert_eq!(bench.show(&name(number)).state, VolumeState::Degraded);
         bench.expect(&name(number), 0, number as u8 + 1, MIB);
@@ -129,7 +129,7 @@ fn a_volume_is_not_laid_beside_others_on_an_array_that_is_not_whole_or_not_all_n
     assert_eq!(error.unwrap_err().kind, ErrorKind::NotFound);
     let error = bench.create_with("more", "raid6", &[], |create| create.array = Some("data".into()));
     assert!(error.unwrap_err().message.contains("RAID 6 needs at least 4 drives"));
-    bench.ask(Command::DriveOffline { drive: "a".into() }).unwrap();
+    bench.ask(Command::DriveOffline { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
     let (kind, why) = refused(&mut bench, &DRIVES);
     assert!(kind == ErrorKind::WrongState && why.contains("is not complete"), "{why}");
 }
@@ -202,7 +202,14 @@ fn every_level_is_created_served_and_survives_what_it_promises() {
             bench.settle("data");
             let mut left = info.may_lose_at_most;
             for drive in &drives {
-                if bench.ask(Command::DriveOffline { drive: (*drive).into() }).is_ok() {
+                if bench
+                    .ask(Command::DriveOffline {
+                        drive: (*drive).into(),
+                        accept_data_loss: false,
+                        dry_run: false,
+                    })
+                    .is_ok()
+                {
                     left -= 1;
                     assert_eq!(
                         bench.show("data").may_lose_at_most,
@@ -284,7 +291,13 @@ fn a_second_volume_that_is_interrupted_in_the_making_is_whole_or_not_there() {
                 bench.settle(volume);
             }
             for drive in DRIVES {
-                bench.ask(Command::DriveOffline { drive: drive.into() }).unwrap();
+                bench
+                    .ask(Command::DriveOffline {
+                        drive: drive.into(),
+                        accept_data_loss: false,
+                        dry_run: false,
+                    })
+                    .unwrap();
                 bench.expect("data", 0, 1, MIB);
                 bench.expect("more", 0, 6, 2 * MIB);
                 bench.ask(Command::DriveOnline { drive: drive.into() }).unwrap();
@@ -426,7 +439,9 @@ fn a_volume_that_is_made_while_a_drive_is_filled_is_whole_on_that_drive_too() {
     assert_eq!(bench.drive("data:0"), bench.drive("d"));
     let before = bench.try_read("new", 0, 4 * MIB).unwrap();
     for out in ["b", "c"] {
-        bench.ask(Command::DriveOffline { drive: out.into() }).unwrap();
+        bench
+            .ask(Command::DriveOffline { drive: out.into(), accept_data_loss: false, dry_run: false })
+            .unwrap();
         assert!(bench.try_read("new", 0, 4 * MIB).unwrap() == before, "without drive {out}");
         bench.ask(Command::DriveOnline { drive: out.into() }).unwrap();
         bench.wait(60);

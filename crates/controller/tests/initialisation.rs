@@ -75,7 +75,9 @@ fn look(bench: &mut Bench, capacity: u64, why: &str) {
 }
 
 fn fail(bench: &mut Bench, drive: &str) {
-    bench.ask(Command::DriveFail { drive: drive.into() }).expect("the level can do without");
+    bench
+        .ask(Command::DriveFail { drive: drive.into(), accept_data_loss: false, dry_run: false })
+        .expect("the level can do without");
 }
 
 /// Drives fail one after the other, a spare takes over, and the controller is restarted in between: a rebuild ended as failed for a

@@ -24,11 +24,11 @@ fn lost(more: usize, take_out: impl Fn(String) -> Command) -> Bench {
 }
 
 fn offline(drive: String) -> Command {
-    Command::DriveOffline { drive }
+    Command::DriveOffline { drive, accept_data_loss: false, dry_run: false }
 }
 
 fn fail(drive: String) -> Command {
-    Command::DriveFail { drive }
+    Command::DriveFail { drive, accept_data_loss: false, dry_run: false }
 }
 
 fn spares(bench: &mut Bench) -> Vec<String> {
@@ -91,8 +91,8 @@ fn nothing_is_recorded_while_a_drive_is_lost() {
     let mut bench = lost(1, offline);
     let commands = [
         Command::VolumeSet { volume: "data".into(), name: "new".into() },
-        Command::DriveFail { drive: "d".into() },
-        Command::DriveOffline { drive: "e".into() },
+        Command::DriveFail { drive: "d".into(), accept_data_loss: false, dry_run: false },
+        Command::DriveOffline { drive: "e".into(), accept_data_loss: false, dry_run: false },
         create("more", "raid5", &DRIVES),
         Command::DriveReplace { drive: "d".into(), with: "f".into(), destroy_data: true },
     ];

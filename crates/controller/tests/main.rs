@@ -52,6 +52,7 @@ mod set_write_hole;
 mod spares;
 mod starts;
 mod tasks;
+mod tolerance;
 mod trust;
 mod unbegun;
 mod unkept;

@@ -104,7 +104,9 @@ pub fn expect_redundancy(bench: &mut Bench, bytes: u64) {
     for pair in drives.windows(2).step_by(2) {
         let lost = &pair[..usize::from(info.may_lose).min(2)];
         for drive in lost {
-            bench.ask(Command::DriveOffline { drive: drive.clone() }).unwrap();
+            bench
+                .ask(Command::DriveOffline { drive: drive.clone(), accept_data_loss: false, dry_run: false })
+                .unwrap();
         }
         expect_content(bench, bytes);
         for drive in lost {

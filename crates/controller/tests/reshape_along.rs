@@ -172,7 +172,9 @@ fn expect_end(bench: &mut Bench, scene: Scene, size: u64) {
     let may_lose = |bench: &mut Bench| scene.names().all(|name| bench.show(name).may_lose > 0);
     if may_lose(bench) {
         for drive in ["a", ALL[scene.in_the_end() - 1]] {
-            bench.ask(Command::DriveOffline { drive: drive.into() }).unwrap();
+            bench
+                .ask(Command::DriveOffline { drive: drive.into(), accept_data_loss: false, dry_run: false })
+                .unwrap();
             expect_content(bench, scene, size);
             bench.ask(Command::DriveOnline { drive: drive.into() }).unwrap();
             scene.names().for_each(|name| bench.settle(name));

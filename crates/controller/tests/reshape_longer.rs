@@ -143,7 +143,7 @@ fn volumes_beside_each_other_grow_into_what_is_free_behind_them() {
     assert!(first.data_start_bytes + first.member_bytes <= last.data_start_bytes);
     bench.write("data", first.capacity_bytes - STRIP, 5, STRIP);
     bench.write("last", last.capacity_bytes - STRIP, 6, STRIP);
-    bench.ask(Command::DriveOffline { drive: "b".into() }).unwrap();
+    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
     bench.restart(&[]);
     expect_content(&mut bench, bytes);
     bench.expect("last", 0, 9, 8 * MIB);
@@ -181,7 +181,9 @@ fn mirrors_that_become_longer_fill_their_own_room_and_nothing_of_the_next_volume
         arrive(&mut bench);
         bench.settle("data");
         for out in drives {
-            bench.ask(Command::DriveOffline { drive: out.into() }).expect("it can be spared");
+            bench
+                .ask(Command::DriveOffline { drive: out.into(), accept_data_loss: false, dry_run: false })
+                .expect("it can be spared");
             expect_content(&mut bench, size);
             bench.expect("data", size, 0, longer);
             bench.expect("more", 0, 9, more);
@@ -232,7 +234,9 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
     };
     check(&mut bench);
     for lost in ["x", "y", "z"] {
-        bench.ask(Command::DriveOffline { drive: lost.into() }).unwrap();
+        bench
+            .ask(Command::DriveOffline { drive: lost.into(), accept_data_loss: false, dry_run: false })
+            .unwrap();
         check(&mut bench);
         bench.ask(Command::DriveOnline { drive: lost.into() }).unwrap();
         bench.settle("data");

@@ -57,7 +57,7 @@ fn hold_something(drive: &world_sim::SimDrive) {
 }
 
 fn fail(bench: &mut Bench, drive: &str) {
-    bench.ask(Command::DriveFail { drive: drive.into() }).unwrap();
+    bench.ask(Command::DriveFail { drive: drive.into(), accept_data_loss: false, dry_run: false }).unwrap();
 }
 
 fn policy(bench: &mut Bench, set: SetPolicy) {
@@ -130,7 +130,7 @@ fn hosts_go_on_writing_while_a_spare_is_rebuilt() {
     for at in 0..16 {
         bench.write("data", at * (64 << 10), 100 + at as u8, 64 << 10);
     }
-    bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
+    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
     for at in 0..16 {
         bench.expect("data", at * (64 << 10), 100 + at as u8, 64 << 10);
     }
@@ -283,7 +283,7 @@ fn a_drive_that_an_operator_took_out_for_a_while_gets_no_spare() {
     let mut bench = with_volume(6);
     bench.sim.add_drive("s", drive_options());
     add_spare(&mut bench, "s");
-    bench.ask(Command::DriveOffline { drive: "b".into() }).unwrap();
+    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
     bench.wait(200);
     assert_eq!(in_slot(&mut bench, 1).0, "b");
     // Declared failed for good, it does.

@@ -33,6 +33,8 @@ impl Health {
 pub(crate) fn of_volume(volume: &VolumeInfo) -> Health {
     match volume.state {
         VolumeState::Optimal if volume.lost_bytes > 0 => Health::Critical,
+        // Until its resync is done, the failure of a drive loses data.
+        VolumeState::Optimal if volume.resync.is_some() && volume.may_lose == 0 => Health::Warning,
         VolumeState::Optimal => Health::Ok,
         VolumeState::Degraded if volume.may_lose == 0 || volume.lost_bytes > 0 => Health::Critical,
         VolumeState::Degraded => Health::Warning,

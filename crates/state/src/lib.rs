@@ -22,6 +22,7 @@
 //! | `volume` | [`VolumeState`], [`SlotState`]: the value, and the questions that it answers |
 //! | `change` | [`Change`], [`VolumeState::apply`] |
 //! | `health` | [`VolumeState::stripe_health`], [`Overlay`] |
+//! | `tolerance` | [`VolumeState::tolerance`], [`Tolerance`]: which further failures cost no data |
 //! | `reshape` | [`Reshape`], [`Mover`]: from one layout to another, window by window, while hosts work |
 //!
 //! The crate is pure: values in, values out. It knows no drive, no clock and no label format.
@@ -33,6 +34,7 @@ mod punctured;
 mod region_set;
 mod regions;
 mod reshape;
+mod tolerance;
 mod volume;
 
 pub use change::Change;
@@ -42,4 +44,5 @@ pub use punctured::BlockList;
 pub use region_set::{RegionIndex, RegionSet};
 pub use regions::Regions;
 pub use reshape::{Moved, Mover, Reshape, Step, Window};
+pub use tolerance::Tolerance;
 pub use volume::{Forced, Relocated, SlotState, VolumeState};

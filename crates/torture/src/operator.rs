@@ -303,8 +303,13 @@ pub(crate) async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> R
     scene.array.note_losses();
     let drive = host.place(slot);
     let (command, deed) = match action {
-        Action::Fail => (Command::DriveFail { drive }, Deed::OperatorFails),
-        _ => (Command::DriveOffline { drive }, Deed::OperatorTakesOffline),
+        Action::Fail => {
+            (Command::DriveFail { drive, accept_data_loss: true, dry_run: false }, Deed::OperatorFails)
+        }
+        _ => (
+            Command::DriveOffline { drive, accept_data_loss: true, dry_run: false },
+            Deed::OperatorTakesOffline,
+        ),
     };
     match host.ask(command).await {
         Ok(_) => scene.did(deed),

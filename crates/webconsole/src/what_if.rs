@@ -148,17 +148,17 @@ fn outlook(asked: &Asked<'_>, volume: &VolumeInfo) -> Outlook {
     let Some(more) = asked.more(volume) else {
         return Outlook::Unsure(format!("{lacks}, and of which volumes it lacks something is not told"));
     };
-    if more > volume.may_lose_at_most {
-        return Outlook::Ends(match volume.may_lose_at_most {
-            0 => "it survives no further failure".to_owned(),
-            most => format!("it survives {} at the very most", counted(most, "further failure")),
-        });
-    }
     // A strip is computed from parity only where that agrees. Without another failure nothing has to be.
     if more > 0 && volume.resync.is_some() && has_parity(&volume.level) {
         return Outlook::Unsure(
             "its parity does not agree everywhere yet: that is sure when the resync is done".to_owned(),
         );
+    }
+    if more > volume.may_lose_at_most {
+        return Outlook::Ends(match volume.may_lose_at_most {
+            0 => "it survives no further failure".to_owned(),
+            most => format!("it survives {} at the very most", counted(most, "further failure")),
+        });
     }
     if more <= volume.may_lose {
         return Outlook::Serves(volume.may_lose - more);

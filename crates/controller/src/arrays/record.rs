@@ -364,8 +364,10 @@ impl Arrays {
             let (name, behind, out) = (volume.name(), array.behind(&volume), array.out_of(&volume));
             // Of its parts people know nothing, and without one of them it cannot go on.
             let parts = array.with_parts(&volume);
-            let is_whole = |_: &(u16, u16)| parts.iter().all(|part| part.survives(&out));
-            told.push(match volume.survives_more(&out.union(&behind)).filter(is_whole) {
+            let is_whole = parts.iter().all(|part| part.survives(&out.union(&array.behind(part))));
+            let left = || array.tolerance(&volume).more();
+            let left = is_whole.then(|| (left().at_least.0, left().at_most.0));
+            told.push(match left {
                 Some(_) if out.is_empty() && behind.is_empty() => format!("'{name}' is complete"),
                 Some(_) if out.is_empty() => format!("'{name}' is degraded until the rebuild is done"),
                 Some((0, 0)) => format!("'{name}' is degraded; another failure loses data"),

@@ -15,9 +15,10 @@ use engine::{
 };
 use env::DriveSource;
 use ondisk::{Init, Punctured, VolumeLabel};
+use state::Tolerance;
 use std::rc::Rc;
 use std::sync::Arc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 
 /// The blocks of a slot in one of the lists of a label.
 pub(super) fn listed_blocks(list: &[Punctured], slot: usize) -> BlockList {
@@ -60,6 +61,30 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
         state.apply(&Change::Moved { slot, regions, to_spare: true });
     }
     state.with_forced(volume.forced())
+}
+
+impl Array {
+    /// Which further failures of drives a volume tolerates, with its parts if it is reshaped.
+    pub(crate) fn tolerance(&self, volume: &Volume) -> Tolerance {
+        self.tolerance_without(volume, &DriveSet::EMPTY)
+    }
+
+    /// The same if these drives have failed as well.
+    pub(crate) fn tolerance_without(&self, volume: &Volume, lost: &DriveSet) -> Tolerance {
+        let failing = ondisk::slots(self.lost.borrow().keys().copied()).union(&volume.lost()).union(lost);
+        let of_part = |part: &Volume| {
+            let mut state = volume_state(self, part);
+            // Regions that the reshape has left, or has not reached, hold nothing.
+            let own = part.own_regions(&self.unsynced_regions());
+            let first = part.regions().start;
+            let is_unused = |region: &RegionIndex| !self.is_in_use(part, first + region.0);
+            state.apply(&Change::Synced(own.iter().filter(is_unused).collect()));
+            state.tolerance(&Regions::of(&part.geometry), &failing)
+        };
+        let parts = self.together_with(volume);
+        let others = parts.iter().filter(|part| part.uuid() != volume.uuid());
+        others.fold(of_part(volume), |all, part| all.and(of_part(part)))
+    }
 }
 
 fn label_is_part(volume: &Volume) -> bool {

@@ -332,45 +332,6 @@ impl Volume {
         self.geometry.survives_set(&self.own_drives(&self.label.borrow().does_without(out)))
     }
 
-    /// How many more drives it survives losing without those in `out`: whichever they are, and when they are the
-    /// luckiest ones. `None` where it does not even survive these.
-    pub(crate) fn survives_more(&self, out: &DriveSet) -> Option<(u16, u16)> {
-        let geometry = &self.geometry;
-        let gone = self.own_drives(&self.label.borrow().does_without(out));
-        if !geometry.survives_set(&gone) {
-            return None;
-        }
-        let drives = geometry.drives();
-        let mut luckiest = gone;
-        let mut at_most = 0;
-        for drive in drives.indexes().filter(|drive| !out.contains(*drive)) {
-            if geometry.survives_set(&luckiest.with(drive)) {
-                luckiest.insert(drive);
-                at_most += 1;
-            }
-        }
-        // What is lost first is the content of some run of neighbours: one more than survives of a span, or all that
-        // hold the same strip.
-        let run =
-            usize::from(if self.has_parity() { geometry.parity_strips() + 1 } else { geometry.copies() });
-        let width = if self.has_parity() { geometry.drives_per_span().0 } else { drives.0 };
-        let mut at_least = at_most;
-        for first in drives.indexes() {
-            let span = first.0 / width * width;
-            let in_span = |step: u16| units::DriveIndex(span + (first.0 - span + step) % width);
-            let mut lost = gone;
-            let more = (0..width).map(in_span).filter(|drive| !out.contains(*drive));
-            for (count, drive) in (0..).zip(more.take(run)) {
-                lost.insert(drive);
-                if !geometry.survives_set(&lost) {
-                    at_least = at_least.min(count);
-                    break;
-                }
-            }
-        }
-        Some((at_least, at_most))
-    }
-
     /// What shards count of it.
     pub(crate) fn meter(&self) -> VolumeMeter {
         self.meter.borrow().clone()
@@ -493,7 +454,7 @@ mod tests {
     use super::*;
     use layout::{Level, Shape};
     use ondisk::{Init, Runs, WriteHole};
-    use units::{ByteCount, DriveCount, DriveIndex, StripSize};
+    use units::{ByteCount, DriveCount, StripSize};
 
     fn volume(level: Level, drives: u16) -> Volume {
         let geometry =
@@ -536,54 +497,6 @@ mod tests {
             part: None,
         };
         Volume::new(label, geometry, 0)
-    }
-
-    #[test]
-    fn what_is_survived_besides_what_is_out_is_told_at_worst_and_at_best() {
-        for (level, drives, out, expected) in [
-            (Level::Raid0, 4, &[][..], Some((0, 0))),
-            (Level::Raid0, 4, &[1], None),
-            (Level::Raid1, 3, &[], Some((2, 2))),
-            (Level::Raid1, 3, &[0], Some((1, 1))),
-            (Level::Raid10, 6, &[], Some((1, 3))),
-            (Level::Raid10, 6, &[0], Some((0, 2))),
-            (Level::Raid10, 6, &[0, 3], Some((0, 1))),
-            (Level::Raid10, 6, &[2, 3], None),
-            (Level::Raid1e, 5, &[], Some((1, 2))),
-            (Level::Raid5, 5, &[], Some((1, 1))),
-            (Level::Raid5, 5, &[4], Some((0, 0))),
-            (Level::Raid6, 6, &[], Some((2, 2))),
-            (Level::Raid6, 6, &[1], Some((1, 1))),
-            (Level::Raid50, 6, &[], Some((1, 2))),
-            (Level::Raid50, 6, &[0], Some((0, 1))),
-            (Level::Raid60, 8, &[0], Some((1, 3))),
-        ] {
-            let out = slots(out.iter().map(|slot: &u16| usize::from(*slot)));
-            assert_eq!(volume(level, drives).survives_more(&out), expected, "{level} without {out:?}");
-        }
-    }
-
-    /// Against every set, on few drives.
-    #[test]
-    fn the_worst_is_the_worst_of_all_sets() {
-        for level in Level::ALL {
-            for drives in 1..=8 {
-                if Shape::new(level, DriveCount(drives)).check().is_err() {
-                    continue;
-                }
-                let volume = volume(level, drives);
-                let set = |bits: u16| -> DriveSet {
-                    (0..drives).filter(|at| bits >> at & 1 == 1).map(DriveIndex).collect()
-                };
-                for out in 0..1 << drives {
-                    let more = (0..1_u16 << drives).filter(|more| more & out == 0);
-                    let fatal = more.filter(|more| !volume.geometry.survives_set(&set(out | more)));
-                    let worst = fatal.map(|more| more.count_ones()).min();
-                    let found = volume.survives_more(&set(out)).map(|(worst, _)| u32::from(worst) + 1);
-                    assert_eq!(found.unwrap_or(0), worst.unwrap_or(0), "{level} on {drives} without {out:b}");
-                }
-            }
-        }
     }
 
     #[test]

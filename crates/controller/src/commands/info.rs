@@ -231,11 +231,8 @@ impl Commands {
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
         let mut drives = self.member_infos(array);
         drives.truncate(own_members(&of_array).min(array.wanted_members()));
-        // Of what a drive did not keep redundancy alone has the content.
-        let excluded = ondisk::slots(label.excluded.iter().map(|listed| usize::from(listed.slot)));
-        let out = array.out().union(&array.behind(volume)).union(&excluded);
-        let left = volume.survives_more(&out).filter(|_| state.serves());
-        let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
+        let left = state.serves().then(|| array.tolerance(volume).more());
+        let (may_lose, may_lose_at_most) = left.map_or((0, 0), |more| (more.at_least.0, more.at_most.0));
         let arrangement =
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
         let parts: Vec<Rc<Volume>> = array.together_with(volume).into_iter().skip(1).collect();

@@ -8,7 +8,6 @@ use crate::interface::{DriveMetrics, MetricsInfo, VolumeMetrics, WorkInfo};
 use env::{BUCKET_BOUNDS_NS, Operation, Traffic};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use units::DriveSet;
 
 impl Commands {
     pub(super) fn metrics(&self) -> MetricsInfo {
@@ -40,7 +39,6 @@ impl Commands {
 
     fn metrics_of(&self, array: &Array, volume: &Volume) -> VolumeMetrics {
         let (meter, counters) = (volume.meter(), volume.meter().counters());
-        let whole = volume.survives_more(&DriveSet::EMPTY);
         VolumeMetrics {
             volume: self.volume_info(array, volume),
             work: work_of(&meter.traffic),
@@ -50,7 +48,7 @@ impl Commands {
             replans: counters.replans,
             repaired: counters.repaired,
             lost: counters.lost_blocks,
-            may_lose_when_optimal: whole.map_or(0, |(at_least, _)| at_least),
+            may_lose_when_optimal: volume.geometry.survives().at_least.0,
         }
     }
 

@@ -6,8 +6,9 @@ use crate::arrays::array::Array;
 use crate::commands::handle::{Answer, Asked, Occurrence, Request};
 use crate::events::EventCode;
 use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy};
-use crate::lifecycle::{OfDrive, OfVolume};
+use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
 use env::mailbox;
+use ondisk::Cause;
 use std::rc::Rc;
 
 /// A change that waits for its turn.
@@ -206,8 +207,12 @@ impl Commands {
                 self.number().await;
                 Ok(self.drive_reply(&drive, notes))
             }
-            Command::DriveFail { drive } => self.take_out(&drive, ondisk::Cause::Operator).await,
-            Command::DriveOffline { drive } => self.take_out(&drive, ondisk::Cause::Offline).await,
+            Command::DriveFail { drive, accept_data_loss, dry_run } => {
+                self.take_out(TakeOut { drive, cause: Cause::Operator, accept_data_loss, dry_run }).await
+            }
+            Command::DriveOffline { drive, accept_data_loss, dry_run } => {
+                self.take_out(TakeOut { drive, cause: Cause::Offline, accept_data_loss, dry_run }).await
+            }
             Command::DriveOnline { drive } => {
                 self.drive_changed(self.lifecycle.take_in_again(&drive).await).await
             }
@@ -243,8 +248,8 @@ impl Commands {
         }
     }
 
-    async fn take_out(self: &Rc<Self>, drive: &str, cause: ondisk::Cause) -> Result<Reply> {
-        self.drive_changed(self.lifecycle.take_out(drive, cause).await).await
+    async fn take_out(self: &Rc<Self>, order: TakeOut) -> Result<Reply> {
+        self.drive_changed(self.lifecycle.take_out(&order).await).await
     }
 
     /// `volume expand`, `volume migrate`.

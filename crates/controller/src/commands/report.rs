@@ -187,7 +187,14 @@ fn resync(volume: &VolumeInfo) -> Option<Finding> {
         "redundancy of volume '{name}' is being made to agree with its data, {} % is done",
         resync.percent
     );
-    Some(finding(WellBeing::Ok, format!("volume {name}"), what, None))
+    let subject = format!("volume {name}");
+    Some(match volume.may_lose {
+        0 => {
+            let what = format!("{what}; until then the failure of a drive loses data");
+            finding(WellBeing::Warning, subject, what, Some("wait: softroc task list".to_owned()))
+        }
+        _ => finding(WellBeing::Ok, subject, what, None),
+    })
 }
 
 /// Where a volume does not do what was wished for when writes are answered.

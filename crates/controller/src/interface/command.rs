@@ -28,15 +28,29 @@ pub enum Command {
         /// Which.
         drive: String,
     },
-    /// Takes a drive out of its volume, as if it had failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    /// Takes a drive out of its volume, as if it had failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), whose notes
+    /// say what it costs.
     DriveFail {
         /// Which.
         drive: String,
+        /// Also where data cannot be read without it; otherwise that is refused.
+        #[serde(default)]
+        accept_data_loss: bool,
+        /// Only say what it would cost; nothing is changed.
+        #[serde(default)]
+        dry_run: bool,
     },
-    /// Takes a drive out of its volume for a while. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    /// Takes a drive out of its volume for a while. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), whose notes say what
+    /// it costs.
     DriveOffline {
         /// Which.
         drive: String,
+        /// Also where data cannot be read without it; otherwise that is refused.
+        #[serde(default)]
+        accept_data_loss: bool,
+        /// Only say what it would cost; nothing is changed.
+        #[serde(default)]
+        dry_run: bool,
     },
     /// Brings a drive back online and resyncs it. Answered by
     /// [`Reply::Drive`](crate::interface::Reply::Drive).

@@ -11,15 +11,49 @@ use crate::lifecycle::{Lifecycle, OfDrive, OfVolume};
 use engine::Change;
 use ondisk::Cause;
 use std::rc::Rc;
-use units::{DriveIndex, counted};
+use units::{DriveIndex, DriveSet, counted};
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
+/// An order to take a drive out of its array.
+pub(crate) struct TakeOut {
+    /// Its name, or `VOLUME:SLOT`.
+    pub(crate) drive: String,
+    /// Whether it counts as failed or as offline.
+    pub(crate) cause: Cause,
+    /// Also where data cannot be read without it.
+    pub(crate) accept_data_loss: bool,
+    /// Only say what it would cost.
+    pub(crate) dry_run: bool,
+}
+
+/// What it costs the volumes of an array to take out the drive of a slot: whether data cannot be read then, and a sentence for each
+/// volume that loses something.
+fn cost_of(array: &Array, slot: usize, drive: &str) -> (bool, Vec<String>) {
+    let lost = DriveSet::EMPTY.with(DriveIndex(slot as u16));
+    let (mut loses_data, mut costs) = (false, Vec::new());
+    for volume in array.known_volumes().iter().filter(|volume| volume.is_served()) {
+        let (now, then) = (array.tolerance(volume), array.tolerance_without(volume, &lost));
+        let name = volume.name();
+        if !now.survives(&lost) {
+            loses_data = true;
+            costs
+                .push(format!("'{name}' would lose data: some of what is on drive {drive} is not redundant"));
+        } else if now.more().at_least.0 > 0 && then.more().at_least.0 == 0 {
+            costs.push(format!(
+                "'{name}' has no redundancy left without drive {drive}: the failure of another drive may lose data"
+            ));
+        }
+    }
+    (loses_data, costs)
+}
+
 impl Lifecycle {
     /// `drive fail` and `drive offline`.
-    pub(crate) async fn take_out(self: &Rc<Self>, text: &str, cause: Cause) -> Result<OfDrive> {
+    pub(crate) async fn take_out(self: &Rc<Self>, order: &TakeOut) -> Result<OfDrive> {
+        let TakeOut { drive: text, cause, accept_data_loss, dry_run } = order;
         let drive = self.arrays.find_drive(text)?;
         let Some((array, slot)) = self.arrays.place_of(&drive) else {
             return Err(wrong(format!(
@@ -46,11 +80,22 @@ impl Lifecycle {
                 array.current_state(volume)
             )));
         }
+        let (loses_data, costs) = cost_of(&array, slot, text);
+        if loses_data && !accept_data_loss && !dry_run {
+            let costs = costs.join("; ");
+            let verb = if *cause == Cause::Offline { "offline" } else { "fail" };
+            return Err(wrong(format!(
+                "{costs}; nothing was changed; wait for its tasks ('softroc task list'), or accept the loss with 'softroc drive {verb} --yes {text}'"
+            )));
+        }
+        if *dry_run {
+            return Ok((drive, costs));
+        }
         let what = match cause {
             Cause::Offline => "taken offline by an operator",
             _ => "declared failed by an operator",
         };
-        let failing = vec![Failing { slot, cause, what: what.to_owned(), is_lasting: false }];
+        let failing = vec![Failing { slot, cause: *cause, what: what.to_owned(), is_lasting: false }];
         if !self.arrays.put_out(&array, failing).await {
             let sentence = format!(
                 "the state of drive {text} could not be recorded on the other drives; run 'softroc volume show {}'",
@@ -59,7 +104,7 @@ impl Lifecycle {
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         self.arrays.record_out(&array, slot).await;
-        Ok((drive, Vec::new()))
+        Ok((drive, costs))
     }
 
     /// `volume set --name`.

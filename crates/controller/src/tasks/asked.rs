@@ -13,6 +13,7 @@ use crate::interface::{
 use crate::tasks::Tasks;
 use crate::tasks::schedule::Schedule;
 use std::rc::Rc;
+use units::counted;
 
 /// What is said of tasks that nobody asked for.
 const OPERATOR: &str = "an operator started it";
@@ -312,10 +313,29 @@ impl Tasks {
         let task = self.find_task(id)?;
         match task.kind() {
             TaskKind::Resync => Err(wrong(format!(
-                "{} (task {id}) cannot be paused, stopped or paced: until it is done, redundancy cannot be relied upon",
-                task.title()
+                "{} (task {id}) cannot be paused, stopped or paced: {}",
+                task.title(),
+                self.why_resync(&task)
             ))),
             _ => Ok(task),
+        }
+    }
+
+    /// What depends on a resync.
+    fn why_resync(&self, task: &Task) -> String {
+        let About { array, volume, .. } = task.about();
+        let array = self.arrays.all().into_iter().find(|of| Some(of.uuid) == array);
+        let found = array.and_then(|array| Some((array.volume(volume?)?, array)));
+        let Some((volume, array)) = found else {
+            return "redundancy is not complete before it is done".to_owned();
+        };
+        match array.tolerance(&volume).more().at_least.0 {
+            0 => format!("until it is done, the failure of a drive of '{}' loses data", volume.name()),
+            more => format!(
+                "until it is done, redundancy of '{}' is not complete; it may lose {} now",
+                volume.name(),
+                counted(more, "more drive")
+            ),
         }
     }
 

@@ -346,6 +346,9 @@ pub enum DriveCommand {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
+        /// Do not ask for confirmation, also where data is lost: see what the command answers without it.
+        #[arg(long)]
+        yes: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,
@@ -355,6 +358,9 @@ pub enum DriveCommand {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
+        /// Do not ask for confirmation, also where data is lost: see what the command answers without it.
+        #[arg(long)]
+        yes: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,

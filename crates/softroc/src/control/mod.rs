@@ -6,6 +6,7 @@ use crate::{explain, output, place, render, stats};
 use api::client::Place;
 use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -151,6 +152,35 @@ impl Control {
         each(commands.iter().map(|command| self.ask(command)), of, json, render::reply)
     }
 
+    /// Takes drives out one after the other. What each costs is asked first: on a terminal the operator decides; elsewhere the controller
+    /// refuses what loses data, unless `--yes` is given.
+    fn take_out(
+        &self,
+        drives: &[String],
+        yes: bool,
+        json: bool,
+        command: impl Fn(String, bool, bool) -> Command,
+    ) -> Outcome {
+        let answers = drives.iter().map(|drive| {
+            let drive = named(drive)?;
+            let mut accepted = yes;
+            if std::io::stdin().is_terminal() && !yes {
+                let costs = self.ask(&command(drive.clone(), false, true))?;
+                if let Reply::Drive { notes, .. } = costs
+                    && !notes.is_empty()
+                {
+                    output::confirm(&format!("{}. Go on?", notes.join("; ")), false)?;
+                    accepted = true;
+                }
+            }
+            self.ask(&command(drive, accepted, false))
+        });
+        match drives {
+            [_] => answers.map(|reply| reply.and_then(|reply| shown(&reply, json))).collect(),
+            _ => each(answers, drives.len(), json, render::reply).map(|_| ()),
+        }
+    }
+
     /// `softroc drive`.
     pub fn drive(&self, command: &DriveCommand) -> Outcome {
         match command {
@@ -165,13 +195,15 @@ impl Control {
                 self.show_each_checked(of_each(drives, show)?, *checked)
             }
             DriveCommand::Stats { drives, sampling } => stats::drives(self, drives, sampling),
-            DriveCommand::Fail { drives, output } => {
-                let fail = |drive: &String| Ok(Command::DriveFail { drive: named(drive)? });
-                self.show_each(of_each(drives, fail)?, output.json)
+            DriveCommand::Fail { drives, yes, output } => {
+                self.take_out(drives, *yes, output.json, |drive, accept_data_loss, dry_run| {
+                    Command::DriveFail { drive, accept_data_loss, dry_run }
+                })
             }
-            DriveCommand::Offline { drives, output } => {
-                let offline = |drive: &String| Ok(Command::DriveOffline { drive: named(drive)? });
-                self.show_each(of_each(drives, offline)?, output.json)
+            DriveCommand::Offline { drives, yes, output } => {
+                self.take_out(drives, *yes, output.json, |drive, accept_data_loss, dry_run| {
+                    Command::DriveOffline { drive, accept_data_loss, dry_run }
+                })
             }
             DriveCommand::Online { drives, output } => {
                 let online = |drive: &String| Ok(Command::DriveOnline { drive: named(drive)? });

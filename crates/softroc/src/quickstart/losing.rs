@@ -44,7 +44,11 @@ pub fn run(control: &Control, address: &str) -> Outcome {
     ));
     let load = start_load(address);
     std::thread::sleep(LOAD / 4);
-    control.ask(&Command::DriveFail { drive: format!("{VOLUME}:{PULLED}") })?;
+    control.ask(&Command::DriveFail {
+        drive: format!("{VOLUME}:{PULLED}"),
+        accept_data_loss: false,
+        dry_run: false,
+    })?;
     let rebuild = wait_for(control, "rebuild", |tasks| {
         tasks.into_iter().rev().find(|task| task.kind == TaskKind::Rebuild)
     })?;
