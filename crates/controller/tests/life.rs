@@ -51,7 +51,7 @@ fn created_on_drives_of_unknown_content_it_is_redundant_at_once_and_initialised_
     expected[4096..4096 + 8192].fill(9);
     bench.settle("data");
     assert!(bench.has_event("the initialisation of 'data' is complete"));
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(common::fail_drive("b")).unwrap();
     assert_eq!(bench.try_read("data", 0, 2 * MIB).unwrap(), expected);
 }
 
@@ -80,9 +80,7 @@ fn memory_drives_of_one_name_are_drives_of_their_own() {
     assert!(notes[0].contains("lose their contents when the controller stops"), "{notes:?}");
     assert_eq!(info.resync, None);
     bench.write("data", 0, 5, 65536);
-    bench
-        .ask(Command::DriveFail { drive: "data:0".into(), accept_data_loss: false, dry_run: false })
-        .unwrap();
+    bench.ask(common::fail_drive("data:0")).unwrap();
     bench.expect("data", 0, 5, 65536);
     bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).unwrap();
     bench.create("more", "raid0", &["null:40M", "mem:40M"]);
@@ -211,20 +209,15 @@ fn an_operator_takes_a_drive_out_and_back_in_while_nothing_is_written() {
     bench.boot(&[]);
     bench.create("data", "raid5", &["a", "b", "c"]);
     bench.settle("data");
-    bench
-        .ask(Command::DriveOffline { drive: "data:1".into(), accept_data_loss: false, dry_run: false })
-        .unwrap();
+    bench.ask(common::take_offline("data:1")).unwrap();
     assert_eq!(bench.drive("b").state, DriveState::Offline);
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
-    let why = bench.refused(
-        ErrorKind::WrongState,
-        Command::DriveOffline { drive: "c".into(), accept_data_loss: false, dry_run: false },
-    );
+    let why = bench.refused(ErrorKind::WrongState, common::take_offline("c"));
     assert!(why.contains("needs drive c"), "{why}");
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.write("data", 0, 3, MIB);
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(common::fail_drive("a")).unwrap();
     bench.expect("data", 0, 3, MIB);
 }
 
@@ -475,7 +468,7 @@ fn events_are_kept_over_restarts_even_with_a_torn_line() {
     let mut bench = Bench::new(31, 1, 2);
     bench.boot(&[]);
     bench.create("data", "raid1", &["a", "b"]);
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(common::fail_drive("a")).unwrap();
     bench.wait(1);
     let mut stored = bench.sim.stored("events.jsonl").unwrap();
     stored.extend_from_slice(b"{\"time_un");
@@ -557,7 +550,7 @@ fn explain_speaks_of_a_live_volume_in_its_present_health() {
     };
     let optimal = text(bench.ask(ask(None)));
     assert_eq!(text(bench.ask(ask(Some("data")))), optimal);
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(common::fail_drive("a")).unwrap();
     assert_ne!(text(bench.ask(ask(Some("data")))), optimal);
 }
 

@@ -161,7 +161,7 @@ impl Control {
         json: bool,
         command: impl Fn(String, bool, bool) -> Command,
     ) -> Outcome {
-        let answers = drives.iter().map(|drive| {
+        let mut answers = drives.iter().map(|drive| {
             let drive = named(drive)?;
             let mut accepted = yes;
             if std::io::stdin().is_terminal() && !yes {
@@ -176,7 +176,7 @@ impl Control {
             self.ask(&command(drive, accepted, false))
         });
         match drives {
-            [_] => answers.map(|reply| reply.and_then(|reply| shown(&reply, json))).collect(),
+            [_] => answers.try_for_each(|reply| reply.and_then(|reply| shown(&reply, json))),
             _ => each(answers, drives.len(), json, render::reply).map(|_| ()),
         }
     }

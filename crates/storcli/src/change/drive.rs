@@ -203,9 +203,9 @@ fn missing(pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
     let drive = || pd.drive.name.clone();
     match pd.drive.state {
         DriveState::Offline | DriveState::Stale => {
-            // One that is out already cannot fail any more.
+            // One that is out already cannot fail any more. Its volumes did without it: nothing is lost that they had.
             ask(machine, Command::DriveOnline { drive: drive() })?;
-            ask(machine, Command::DriveFail { drive: drive(), accept_data_loss: false, dry_run: false })
+            ask(machine, Command::DriveFail { drive: drive(), accept_data_loss: true, dry_run: false })
                 .map(|_| ())
         }
         DriveState::Failed | DriveState::Missing if pd.drive.slot.is_some() => Ok(()),
