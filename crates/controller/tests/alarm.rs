@@ -73,9 +73,9 @@ fn a_drive_that_fails_begins_it_once_until_it_is_silenced() {
 #[test]
 fn what_an_operator_does_to_a_drive_is_no_alarm() {
     let mut bench = served(2);
-    bench.ask(Command::DriveOffline { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("a")).unwrap();
     bench.wait(5);
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("b")).unwrap();
     bench.wait(5);
     assert!(!shown(&mut bench).sounds);
 }

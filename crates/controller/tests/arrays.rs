@@ -96,11 +96,11 @@ fn sixty_four_volumes_on_one_array_are_told_apart() {
     for number in 0..64 {
         bench.expect(&name(number), 0, number as u8 + 1, MIB);
     }
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap_err();
+    bench.ask(crate::common::fail_drive("b")).unwrap_err();
     for number in (2..64).step_by(3) {
         bench.ask(delete(&name(number))).unwrap();
     }
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("b")).unwrap();
     for number in (0..64).filter(|number| number % 3 != 2) {
         assert_eq!(bench.show(&name(number)).state, VolumeState::Degraded);
         bench.expect(&name(number), 0, number as u8 + 1, MIB);
@@ -129,7 +129,7 @@ fn a_volume_is_not_laid_beside_others_on_an_array_that_is_not_whole_or_not_all_n
     assert_eq!(error.unwrap_err().kind, ErrorKind::NotFound);
     let error = bench.create_with("more", "raid6", &[], |create| create.array = Some("data".into()));
     assert!(error.unwrap_err().message.contains("RAID 6 needs at least 4 drives"));
-    bench.ask(Command::DriveOffline { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("a")).unwrap();
     let (kind, why) = refused(&mut bench, &DRIVES);
     assert!(kind == ErrorKind::WrongState && why.contains("is not complete"), "{why}");
 }

@@ -156,7 +156,7 @@ fn a_failure_that_a_second_shard_tells_late_is_not_charged_to_the_drive_that_too
     bench.wait(30);
     let info = bench.show("data");
     assert_eq!((info.state, &*info.drives[1].name), (VolumeState::Optimal, "r"));
-    bench.ask(Command::DriveOffline { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("a")).unwrap();
     bench.expect("data", 0, 2, STRIPE);
     bench.expect("data", ELSEWHERE, 1, STRIPE);
 }

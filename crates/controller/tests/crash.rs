@@ -385,7 +385,7 @@ fn a_renaming_that_is_interrupted_leaves_the_old_or_the_new_name() {
 fn a_degraded_start_may_be_interrupted_as_often_as_one_likes() {
     let prepare = || {
         let mut bench = prepared("raid5", 1);
-        bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+        bench.ask(crate::common::fail_drive("a")).unwrap();
         bench.shut_down();
         end(&mut bench, End::Killed);
         bench
@@ -494,9 +494,7 @@ fn only_regions_that_were_being_written_are_resynced() {
     bench.settle("data");
     for (at, byte) in [(0, 8), (2 * region, 7), (3 * region, 8)] {
         bench.expect("data", at, byte, 65536);
-        bench
-            .ask(Command::DriveOffline { drive: "data:0".into(), accept_data_loss: false, dry_run: false })
-            .unwrap();
+        bench.ask(crate::common::take_offline("data:0")).unwrap();
         bench.expect("data", at, byte, 65536);
         bench.ask(Command::DriveOnline { drive: "data:0".into() }).unwrap();
     }
@@ -575,7 +573,7 @@ fn a_drive_whose_copies_are_both_damaged_is_told_what_it_is_by_the_others() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     // One that missed a change of its array is not: nobody knows how much it missed.
     let mut bench = prepared("raid5", 1);
-    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("b")).unwrap();
     bench.write("data", 0, 2, 65536);
     bench.shut_down();
     damage(&bench, "b", &COPIES);

@@ -41,7 +41,7 @@ fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
     let drive = bench.drive("b");
     assert_eq!(drive.state, DriveState::Failed);
     assert!(drive.reason.unwrap().contains("softroc drive clear-failed b"));
-    bench.ask(Command::DriveFail { drive: "c".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("c")).unwrap();
     bench.wait(120);
     assert_eq!(bench.show("data").state, VolumeState::Degraded, "nothing replaces it");
     let why = bench.refused(ErrorKind::WrongState, spare("b"));
@@ -153,7 +153,7 @@ fn adding_a_member_that_is_out_brings_it_back() {
     bench.boot(&THREE);
     bench.create("data", "raid5", &THREE);
     bench.settle("data");
-    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("b")).unwrap();
     bench.write("data", 0, 7, 64 << 10);
     bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();
     bench.settle("data");

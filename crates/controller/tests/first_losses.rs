@@ -5,7 +5,7 @@
 //! `INITIALISATION_TESTS=all` takes every case, and every set of drives that may be lost where there are five or fewer; otherwise a sample in
 //! which each level meets each stage and each end, with grounds and write modes in turn.
 
-use crate::common::{Bench, MIB, drive_options, names};
+use crate::common::{Bench, MIB, drive_options, fail_drive, names};
 use controller::{Command, ReshapeVolume, SetPolicy, VolumeState, WriteMode};
 use std::time::Duration;
 use units::ByteCount;
@@ -256,7 +256,7 @@ fn live(case: &Case, lost: &[usize]) {
     }
     if case.end == End::InOrder {
         for drive in lost {
-            bench.ask(Command::DriveFail { drive: all[*drive].clone() }).expect("the level can do without");
+            bench.ask(fail_drive(&all[*drive])).expect("the level can do without");
         }
         look(&mut bench, &writes, false, &why);
         bench.restart(&[]);

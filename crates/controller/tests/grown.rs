@@ -328,9 +328,7 @@ fn a_drive_whose_new_end_cannot_be_read_goes_on_when_an_operator_says_how_large_
 fn a_drive_that_is_only_a_little_larger_is_used_as_large_as_it_was() {
     let (mut bench, bytes) = small("raid5", 1);
     set_length(&bench, &THREE, SMALL + 31 * MIB);
-    bench
-        .ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false })
-        .expect("it can be spared");
+    bench.ask(crate::common::take_offline("b")).expect("it can be spared");
     let why = bench.refused(ErrorKind::WrongState, rescan("b"));
     assert!(why.contains("moves only where all of it has room"), "{why}");
     bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it is as it was");
@@ -351,9 +349,7 @@ fn a_drive_whose_end_cannot_be_written_goes_on_as_it_was() {
     for events in (0..).step_by(9) {
         let (mut bench, bytes) = small("raid5", 1);
         set_length(&bench, &THREE, LARGE);
-        bench
-            .ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false })
-            .expect("it can be spared");
+        bench.ask(crate::common::take_offline("b")).expect("it can be spared");
         let rescanned = bench.begin_ask(rescan("b"));
         for _ in 0..events {
             bench.sim.step();

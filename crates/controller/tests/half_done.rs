@@ -373,7 +373,7 @@ fn a_drive_does_not_replace_itself_before_it_has_returned_what_it_was_asked() {
     bench.ask(itself()).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
-    bench.ask(Command::DriveOffline { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("a")).unwrap();
     bench.expect("data", 0, 2, ALL / 2);
 }
 
@@ -501,7 +501,7 @@ fn a_late_write_does_not_land_on_the_same_volume_served_anew() {
     bench.ask(online()).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
-    bench.ask(Command::DriveOffline { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("a")).unwrap();
     bench.expect("data", 0, 3, ALL / 2);
 }
 

@@ -193,9 +193,7 @@ fn every_level_of_md_is_imported_with_its_data_where_md_left_no_room_behind_them
             expect_all(&mut bench, &all, &what);
             assert_eq!(bench.show("data").data_start_bytes, DATA_AT, "{what}");
             if level != "raid0" {
-                bench
-                    .ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false })
-                    .unwrap();
+                bench.ask(crate::common::take_offline("b")).unwrap();
                 expect_all(&mut bench, &all, &what);
                 bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
             }
@@ -221,7 +219,7 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
         bench.refused(ErrorKind::Invalid, replace("small"));
         bench.ask(replace("x")).unwrap();
         bench.wait(30);
-        bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+        bench.ask(crate::common::fail_drive("a")).unwrap();
         expect_all(&mut bench, &all, "from the new drive");
         // A spare has its label at its end, and takes the array's place when it takes the slot.
         bench
@@ -230,7 +228,7 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
         bench.wait(60);
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "rest {rest}");
         bench.restart(&[]);
-        bench.ask(Command::DriveFail { drive: "c".into(), accept_data_loss: false, dry_run: false }).unwrap();
+        bench.ask(crate::common::fail_drive("c")).unwrap();
         expect_all(&mut bench, &all, "from the spare");
         // No other volume gets what the tail takes.
         assert!(bench.show("data").array_free_bytes <= rest, "rest {rest}");

@@ -184,9 +184,7 @@ fn a_replay_that_had_to_wait_for_drives_is_done_when_they_are_back() {
         look(&mut bench, "data", 5, 9, STRIPES, &format!("seed {seed}"));
         bench.settle("data");
         bench.settle("copy");
-        bench
-            .ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false })
-            .expect("both can do without it");
+        bench.ask(crate::common::fail_drive("a")).expect("both can do without it");
         look(&mut bench, "data", 5, 9, STRIPES, &format!("seed {seed}, without a"));
     }
 }
@@ -324,9 +322,7 @@ fn a_drive_may_fail_at_any_moment_of_a_start_that_replays() {
             bench.settle("data");
             bench.wait(60);
             assert_eq!(bench.show("data").state, VolumeState::Optimal, "{what}");
-            bench
-                .ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false })
-                .expect("it can do without");
+            bench.ask(crate::common::fail_drive("b")).expect("it can do without");
             look(bench, "data", 5, 9, STRIPES, &format!("{what}, then without b"));
         });
     }
@@ -341,9 +337,7 @@ fn the_records_of_a_volume_that_loses_a_drive_in_its_replay_wait_for_it() {
     for trouble in [Trouble::Vanishes, Trouble::Stalls] {
         let prepare = |seed| {
             let mut bench = beside(seed);
-            bench
-                .ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false })
-                .expect("both can do without it");
+            bench.ask(crate::common::fail_drive("b")).expect("both can do without it");
             write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
             cut_power(&mut bench);
             bench.sim.drive("b").expect("it is there").vanish();
@@ -376,9 +370,7 @@ fn a_late_write_of_a_replay_does_not_land_on_what_is_written_after_a_start() {
         bench.create("data", "raid5", &DRIVES);
         bench.write("data", 0, 5, STRIPES * 2 * STRIP);
         bench.settle("data");
-        bench
-            .ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false })
-            .expect("it can do without");
+        bench.ask(crate::common::fail_drive("b")).expect("it can do without");
         write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
         cut_power(&mut bench);
         bench.sim.drive("b").expect("it is there").vanish();
@@ -419,9 +411,7 @@ fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
         (wanted.destroy_data, wanted.write_hole) = (true, Some(controller::WriteHole::Resync));
     };
     bench.create_with("data", "raid6", &drives, destroying).expect("the drives are free");
-    bench
-        .ask(Command::DriveFail { drive: "c".into(), accept_data_loss: false, dry_run: false })
-        .expect("it can do without");
+    bench.ask(crate::common::fail_drive("c")).expect("it can do without");
     bench.sim.drive("c").expect("it is there").vanish();
     bench.write("data", 0, 1, 48 * MIB);
     bench.restart(&[]);

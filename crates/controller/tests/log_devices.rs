@@ -498,9 +498,7 @@ fn a_volume_waits_on_when_others_of_its_array_were_stopped() {
 #[test]
 fn each_volume_says_what_itself_waits_for() {
     let mut bench = with_two_volumes(15);
-    bench
-        .ask(Command::DriveOffline { drive: "data:0".into(), accept_data_loss: false, dry_run: false })
-        .expect("it is out");
+    bench.ask(crate::common::take_offline("data:0")).expect("it is out");
     bench.write("data", 4096, 7, 8192);
     bench.write("more", 4096, 7, 8192);
     end(&mut bench, End::Killed);

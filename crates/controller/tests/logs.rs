@@ -219,7 +219,7 @@ fn nothing_else_takes_a_log_device() {
     for drive in ["e", "f"] {
         bench.ask(Command::DriveForget { drive: drive.into() }).unwrap();
     }
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("a")).unwrap();
     bench.wait(60);
     assert_eq!(
         (bench.drive("d").state, bench.show("data").drives[0].state),

@@ -91,8 +91,8 @@ fn nothing_is_recorded_while_a_drive_is_lost() {
     let mut bench = lost(1, offline);
     let commands = [
         Command::VolumeSet { volume: "data".into(), name: "new".into() },
-        Command::DriveFail { drive: "d".into(), accept_data_loss: false, dry_run: false },
-        Command::DriveOffline { drive: "e".into(), accept_data_loss: false, dry_run: false },
+        crate::common::fail_drive("d"),
+        crate::common::take_offline("e"),
         create("more", "raid5", &DRIVES),
         Command::DriveReplace { drive: "d".into(), with: "f".into(), destroy_data: true },
     ];

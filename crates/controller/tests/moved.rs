@@ -194,7 +194,7 @@ fn a_drive_that_was_still_being_rebuilt_is_not_asked_about() {
     bench.create("data", "raid1", &two);
     bench.settle("data");
     fill(&mut bench, "data", 1);
-    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("b")).unwrap();
     fill(&mut bench, "data", 101);
     bench.settle("data");
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();

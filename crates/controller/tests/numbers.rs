@@ -56,7 +56,7 @@ fn a_revision_rises_with_each_change_and_over_restarts() {
     bench.ask(Command::VolumeSet { volume: "x".into(), name: "y".into() }).unwrap();
     let renamed = bench.show("y");
     assert!(renamed.revision > before.revision && renamed.array_revision > before.array_revision);
-    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("b")).unwrap();
     let degraded = bench.show("y");
     assert!(degraded.revision > renamed.revision && degraded.array_revision > renamed.array_revision);
     assert!(degraded.drives[1].revision > renamed.drives[1].revision);

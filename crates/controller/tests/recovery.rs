@@ -117,7 +117,7 @@ fn puncture(bench: &mut Bench) {
     bench.ask(Command::VolumeFlush { volume: "data".into() }).expect("flushed");
     let block = ByteRange::new(ByteOffset(PUNCTURED_AT / 2), ByteCount(4096));
     bench.sim.drive("a").expect("it is there").make_unreadable(block);
-    bench.ask(Command::DriveFail { drive: "b".into() }).expect("failed");
+    bench.ask(crate::common::fail_drive("b")).expect("failed");
     let replace = Command::DriveReplace { drive: "b".into(), with: SPARE.into(), destroy_data: false };
     bench.ask(replace).expect("replaced");
     for _ in 0..100 {
@@ -134,7 +134,7 @@ fn puncture(bench: &mut Bench) {
 /// Hosts write, and the process is killed; then what is missing is missing.
 fn crash(bench: &mut Bench, state: &State) {
     if state.drive == Device::Dead {
-        bench.ask(Command::DriveFail { drive: "c".into() }).expect("it can do without");
+        bench.ask(crate::common::fail_drive("c")).expect("it can do without");
     }
     let log = bench.sim.drive(LOG).expect("it is there");
     let of_log = || log.read_true(ByteOffset::ZERO, log.size());

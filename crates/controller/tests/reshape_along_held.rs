@@ -141,9 +141,7 @@ fn a_volume_that_was_passed_over_is_started_again_and_follows() {
         assert_eq!(bench.show("more").state, VolumeState::Offline);
         resume(&mut bench, scene);
         if is_out {
-            bench
-                .ask(Command::DriveOffline { drive: "e".into(), accept_data_loss: false, dry_run: false })
-                .expect("'data' can do without it");
+            bench.ask(crate::common::take_offline("e")).expect("'data' can do without it");
         }
         bench.wait(10);
         let said = bench.show("more").reasons.join("; ");

@@ -57,9 +57,7 @@ fn a_volume_that_is_deleted_while_it_grows_takes_its_parts_along() {
         assert_eq!(info.data_start_bytes, 0);
         bench.settle("again");
         bench.restart(&DRIVES);
-        bench
-            .ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false })
-            .unwrap();
+        bench.ask(crate::common::take_offline("b")).unwrap();
         bench.expect("last", 0, 9, 8 * MIB);
     }
 }

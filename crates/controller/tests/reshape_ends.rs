@@ -170,7 +170,7 @@ fn a_write_over_the_cursor_without_a_drive_is_known_to_both_layouts() {
     }
     until(&mut bench, "it is whole", |shown| shown.state == VolumeState::Optimal);
     bench.settle("data");
-    bench.ask(Command::DriveOffline { drive: "c".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("c")).unwrap();
     for strip in 0..bytes / STRIP {
         let is_written = (moved - 2 * STRIP..moved + 2 * STRIP).contains(&(strip * STRIP));
         bench.expect("data", strip * STRIP, if is_written { 200 } else { byte(strip) }, STRIP);

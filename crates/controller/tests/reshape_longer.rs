@@ -143,7 +143,7 @@ fn volumes_beside_each_other_grow_into_what_is_free_behind_them() {
     assert!(first.data_start_bytes + first.member_bytes <= last.data_start_bytes);
     bench.write("data", first.capacity_bytes - STRIP, 5, STRIP);
     bench.write("last", last.capacity_bytes - STRIP, 6, STRIP);
-    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("b")).unwrap();
     bench.restart(&[]);
     expect_content(&mut bench, bytes);
     bench.expect("last", 0, 9, 8 * MIB);

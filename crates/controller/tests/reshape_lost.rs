@@ -218,9 +218,7 @@ fn a_volume_is_served_that_lost_an_old_drive_which_its_new_layout_alone_needs() 
         bench.ask(Command::DriveOnline { drive: "b".into() }).expect("it works again");
         scene.names().for_each(|name| bench.settle(name));
         bench.wait(10);
-        bench
-            .ask(Command::DriveOffline { drive: "c".into(), accept_data_loss: false, dry_run: false })
-            .expect("one can be spared");
+        bench.ask(crate::common::take_offline("c")).expect("one can be spared");
         bench.expect("data", 0, 77, STRIP);
         bench.write("data", 0, holds(0, 0), STRIP);
         expect_content(&mut bench, scene, SIZE);
@@ -362,9 +360,7 @@ fn a_new_drive_that_is_dead_is_replaced_when_the_volume_can_do_without_it() {
             bench.settle(name);
             assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 5), "{name}");
         }
-        bench
-            .ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false })
-            .expect("one can be spared");
+        bench.ask(crate::common::take_offline("b")).expect("one can be spared");
         expect_content(&mut bench, scene, size);
     }
     assert!(lost > 2, "{lost} times both went out by one change");

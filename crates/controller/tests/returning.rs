@@ -308,7 +308,7 @@ fn a_drive_that_is_taken_out_knows_it() {
     bench.boot(&[]);
     bench.create("data", "raid1", &["a", "b"]);
     bench.settle("data");
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("b")).unwrap();
     assert_eq!(label(&bench, "b").generation, label(&bench, "a").generation);
     bench.shut_down();
     bench.sim.drive("a").unwrap().vanish();
@@ -379,9 +379,7 @@ fn a_drive_that_is_replaced_is_stale_in_all_that_was_written_whenever_the_proces
         let prepare = || {
             let mut bench = bench(seed, "raid5");
             bench.sim.add_drive("d", drive_options());
-            bench
-                .ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false })
-                .unwrap();
+            bench.ask(crate::common::fail_drive("b")).unwrap();
             bench.write("data", 0, 2, STRIPE);
             let volume = bench.shards[0].volume_named("data").unwrap();
             bench.sim.run(async move { volume.flush().await }).unwrap().unwrap();
@@ -419,7 +417,7 @@ fn a_drive_that_cannot_take_a_place_is_refused_with_a_sentence() {
     bench.sim.add_drive("small", DriveOptions { size: ByteCount(33 * MIB), ..drive_options() });
     let coarse = DriveOptions { logical_sector: units::SectorSize::B4096, ..drive_options() };
     bench.sim.add_drive("coarse", coarse);
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("b")).unwrap();
     let why = bench.refused(ErrorKind::Invalid, replace("data:1", "small"));
     assert!(why.contains("drive small is too small"), "{why}");
     let why = bench.refused(ErrorKind::Invalid, replace("data:1", "coarse"));
@@ -529,7 +527,7 @@ fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
         let noise = DriveOptions { unwritten: world_sim::Unwritten::Noise, ..drive_options() };
         bench.sim.add_drive("x", noise);
         let capacity = bench.create("data", level, &DRIVES).0.capacity_bytes;
-        bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+        bench.ask(crate::common::fail_drive("b")).unwrap();
         bench.ask(replace("data:1", "x")).unwrap();
         let info = bench.show("data");
         assert_eq!(info.state, VolumeState::Optimal, "{level}: there is nothing to rebuild");

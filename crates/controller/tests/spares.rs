@@ -130,7 +130,7 @@ fn hosts_go_on_writing_while_a_spare_is_rebuilt() {
     for at in 0..16 {
         bench.write("data", at * (64 << 10), 100 + at as u8, 64 << 10);
     }
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("a")).unwrap();
     for at in 0..16 {
         bench.expect("data", at * (64 << 10), 100 + at as u8, 64 << 10);
     }
@@ -283,7 +283,7 @@ fn a_drive_that_an_operator_took_out_for_a_while_gets_no_spare() {
     let mut bench = with_volume(6);
     bench.sim.add_drive("s", drive_options());
     add_spare(&mut bench, "s");
-    bench.ask(Command::DriveOffline { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::take_offline("b")).unwrap();
     bench.wait(200);
     assert_eq!(in_slot(&mut bench, 1).0, "b");
     // Declared failed for good, it does.

@@ -94,7 +94,7 @@ fn a_shutdown_waits_for_a_task_that_takes_its_time_to_end() {
         bench.boot(&["a", "b", "c"]);
         bench.create("data", "raid5", &["a", "b", "c"]);
         bench.settle("data");
-        bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+        bench.ask(crate::common::fail_drive("b")).unwrap();
         bench.write("data", 0, 7, 2 * MIB);
         bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
         let soon = bench.sim.now() + std::time::Duration::from_micros(offset_us);
@@ -111,7 +111,7 @@ fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     bench.boot(&["a", "b", "c"]);
     bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
     bench.settle("data");
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("b")).unwrap();
     bench.write("data", 0, 7, 2 * MIB);
     let rebuild = |bench: &mut Bench| list(bench).into_iter().find(|task| task.kind == TaskKind::Rebuild);
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
@@ -277,7 +277,7 @@ fn a_patrol_heals_what_a_member_cannot_read_before_it_is_needed() {
     assert_eq!((info.found.unreadable, info.found.repaired, info.found.unrecoverable_bytes), (1, 1, 0));
     assert_eq!(drive.faults(), vec![]);
     assert!(bench.has_event("rewritten from the redundancy of 'data'"), "{:?}", bench.events());
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("a")).unwrap();
     bench.expect("data", 0, 5, 512 << 10);
 }
 
@@ -347,7 +347,7 @@ fn a_distributed_spare_takes_in_a_failed_drive_by_itself_and_gives_it_back() {
         bench.write("data", at * (64 << 10), at as u8 + 1, 64 << 10);
     }
     bench.settle("data");
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("b")).unwrap();
     bench.wait(5);
     let of_kind = |bench: &mut Bench, kind| {
         let tasks: Vec<TaskInfo> = list(bench).into_iter().filter(|task| task.kind == kind).collect();
@@ -366,13 +366,13 @@ fn a_distributed_spare_takes_in_a_failed_drive_by_itself_and_gives_it_back() {
     let info = bench.show("data");
     assert_eq!((info.state, info.drives[1].name.as_str()), (VolumeState::Optimal, "s"));
     bench.settle("data");
-    bench.ask(Command::DriveFail { drive: "e".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("e")).unwrap();
     for at in 0..16 {
         bench.expect("data", at * (64 << 10), at as u8 + 1, 64 << 10);
     }
     bench.wait(5);
     bench.settle("data");
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("a")).unwrap();
     for at in 0..16 {
         bench.expect("data", at * (64 << 10), at as u8 + 1, 64 << 10);
     }
@@ -394,7 +394,7 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
     }
     bench.settle("data");
     bench.ask(Command::SpareAdd(AddSpare { drive: "s".into(), ..AddSpare::default() })).unwrap();
-    bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("b")).unwrap();
     while !list(&mut bench).iter().any(|task| task.kind == TaskKind::Rebuild) {
         let soon = bench.sim.now() + std::time::Duration::from_millis(1);
         bench.sim.run_until(soon).unwrap();
@@ -429,7 +429,7 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
         .ask(Command::TaskSet(SetTask { task: id, limit_bytes_per_s: Some(0), share_percent: None }))
         .unwrap();
     assert_eq!(until_over(&mut bench, id).state, TaskState::Done);
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("a")).unwrap();
     for region in 0..regions {
         bench.expect("data", region * 64 * MIB, region as u8 + 1, 64 << 10);
     }

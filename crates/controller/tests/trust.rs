@@ -77,7 +77,7 @@ fn a_stripe_that_a_failed_write_left_unfinished_is_not_trusted_after_a_stop_and_
         bench.write("v", i * strip, 5, strip);
     }
     bench.settle("v");
-    bench.ask(Command::DriveFail { drive: "c".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("c")).unwrap();
     bench.write("v", 8 * strip, 5, strip);
     let mut failed = 0;
     for i in 0..4 {
@@ -142,7 +142,7 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
     bench.ask(start(true)).unwrap();
     bench.settle("v");
     assert!(bench.has_event("the resync of 'v' is complete"), "{:?}", bench.events());
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("a")).unwrap();
     for i in 0..strips {
         bench.expect("v", i * strip, 5, strip);
     }
@@ -177,7 +177,7 @@ fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
         bench.create_resyncing("v", "raid6", &["a", "b", "c", "d"]);
         bench.write("v", 0, 1, MIB);
         bench.settle("v");
-        bench.ask(Command::DriveFail { drive: "b".into(), accept_data_loss: false, dry_run: false }).unwrap();
+        bench.ask(crate::common::fail_drive("b")).unwrap();
         // What it misses is not in the label yet, as the region is marked.
         bench.write("v", 0, 2, MIB);
         // Neither labels nor data get to that drive: hosts are answered when its failure is recorded.

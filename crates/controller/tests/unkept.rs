@@ -19,7 +19,7 @@ fn rebuilt(mut bench: Bench, refuses: bool) -> Bench {
     bench.settle("data");
     let bad = bench.sim.drive("b").unwrap();
     let blocks = ByteRange::new(ByteOffset(LOST[0]), ByteCount(LEN));
-    bench.ask(Command::DriveFail { drive: "a".into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench.ask(crate::common::fail_drive("a")).unwrap();
     bad.make_stuck(blocks, None);
     if refuses {
         bad.refuse_writes(blocks);
@@ -81,7 +81,7 @@ fn what_a_drive_does_not_keep_is_known_after_a_start() {
         look(&mut bench, &[], &LOST, "stopped in order");
         replace(&mut bench, "b", "f");
         look(&mut bench, &[], &LOST, "the drive is replaced");
-        bench.ask(Command::DriveFail { drive: "c".into(), accept_data_loss: false, dry_run: false }).unwrap();
+        bench.ask(crate::common::fail_drive("c")).unwrap();
         look(&mut bench, &[], &LOST, "another drive is lost");
     }
 }
@@ -123,13 +123,7 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
                 }
                 if lost.is_empty() {
                     bench.settle("data");
-                    bench
-                        .ask(Command::DriveFail {
-                            drive: "c".into(),
-                            accept_data_loss: false,
-                            dry_run: false,
-                        })
-                        .unwrap();
+                    bench.ask(crate::common::fail_drive("c")).unwrap();
                 }
             }
         });

@@ -304,23 +304,17 @@ fn things_that_are_not_there() {
         Command::VolumeStart { volume: "none".into(), accept_stale_parity: false, degraded: false },
         Command::VolumeSet { volume: "none".into(), name: "new".into() },
         Command::DriveShow { drive: "none".into() },
-        Command::DriveFail { drive: "none:3".into(), accept_data_loss: false, dry_run: false },
-        Command::DriveOffline { drive: "none".into(), accept_data_loss: false, dry_run: false },
+        crate::common::fail_drive("none:3"),
+        crate::common::take_offline("none"),
         Command::DriveOnline { drive: "none".into() },
     ] {
         let why = bench.refused(ErrorKind::NotFound, command);
         assert!(why.contains("'none"), "{why}");
     }
     bench.create("data", "raid1", &["a", "b"]);
-    bench.refused(
-        ErrorKind::NotFound,
-        Command::DriveFail { drive: "data:2".into(), accept_data_loss: false, dry_run: false },
-    );
+    bench.refused(ErrorKind::NotFound, crate::common::fail_drive("data:2"));
     bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
-    bench.refused(
-        ErrorKind::WrongState,
-        Command::DriveFail { drive: "c".into(), accept_data_loss: false, dry_run: false },
-    );
+    bench.refused(ErrorKind::WrongState, crate::common::fail_drive("c"));
     bench.refused(
         ErrorKind::WrongState,
         Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false },
