@@ -27,6 +27,8 @@ pub(crate) struct Access {
     pub(crate) member: Member,
     /// The same, for what is written: what of that has not returned is known apart from reads and flushes.
     writer: Member,
+    /// The same for data that a replay carries out.
+    data_writer: Member,
     /// Where its tail is: by what was found on it, or is about to be written to it.
     place: Rc<Cell<TailPlace>>,
     /// What was wished last of its own write cache since it was opened, and what came of it.
@@ -54,6 +56,11 @@ pub(crate) enum LabelSeen {
 }
 
 impl Access {
+    fn of(source: Arc<dyn DriveSource>, member: Member, write_cache: Rc<Cell<Option<CacheWish>>>) -> Access {
+        let (writer, data_writer) = (member.beside(), member.beside());
+        Access { source, member, writer, data_writer, place: Rc::default(), write_cache }
+    }
+
     /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`.
     ///
     /// # Errors
@@ -61,8 +68,7 @@ impl Access {
     pub(crate) async fn open(env: &Env, name: &str, traffic: Traffic) -> env::Result<Access> {
         let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
         let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
-        let writer = member.beside();
-        Ok(Access { source, member, writer, place: Rc::default(), write_cache: Rc::default() })
+        Ok(Access::of(source, member, Rc::default()))
     }
 
     /// The drive as large as it was before it became larger.
@@ -72,13 +78,18 @@ impl Access {
     pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> env::Result<Access> {
         let source = Arc::new(drives::Beginning::new(self.source.clone(), size));
         let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
-        let writer = member.beside();
-        Ok(Access { source, member, writer, place: Rc::default(), write_cache: self.write_cache.clone() })
+        Ok(Access::of(source, member, self.write_cache.clone()))
     }
 
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
     /// on what is written now, were anything written now (rule (d)).
     pub(super) fn writes_under_way(&self) -> u32 {
+        self.writer.outstanding() + self.data_writer.outstanding()
+    }
+
+    /// How many of them are of what is written about the drive, and not of a volume's data: a journal of one volume of an array may be
+    /// replayed while the label is written for another one.
+    pub(super) fn metadata_writes_under_way(&self) -> u32 {
         self.writer.outstanding()
     }
 
@@ -146,7 +157,7 @@ impl Access {
 
     /// Starts a write of data, into its cache: what a replay carries out.
     pub(crate) fn write_data(&self, at: ByteOffset, data: Slice) -> Io {
-        self.writer.write(at, smallvec![data], Durability::Cached)
+        self.data_writer.write(at, smallvec![data], Durability::Cached)
     }
 
     /// Starts the durable write of blocks of a map or of the record that lie one after the other.

@@ -143,7 +143,7 @@ async fn run(mut underway: Vec<Underway>) -> BTreeMap<usize, IoError> {
 
 async fn steps(drive: &Drive, told: &Told) -> Result<Vec<Step>, IoError> {
     let access = drive.access().ok_or(IoError::new(IoErrorKind::Gone))?;
-    if access.writes_under_way() > 0 {
+    if access.metadata_writes_under_way() > 0 {
         return Err(IoError::new(IoErrorKind::TimedOut));
     }
     let known = drive.structure.borrow().clone();
