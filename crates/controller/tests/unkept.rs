@@ -123,7 +123,9 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
                 }
                 if lost.is_empty() {
                     bench.settle("data");
-                    bench.ask(crate::common::fail_drive("c")).unwrap();
+                    // Where a block of `b` is in redundancy alone, that loses one of `c`.
+                    let (drive, accept_data_loss) = ("c".into(), true);
+                    bench.ask(Command::DriveFail { drive, accept_data_loss, dry_run: false }).unwrap();
                 }
             }
         });
