@@ -14,6 +14,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("softroc volume forget data --yes", "is not missing"),
     ("softroc foreign import old", "old"),
     ("softroc rescue /dev/sdg", "no array"),
+    ("softroc cache remove FILE", "there is no memory FILE"),
 ];
 
 /// The commands in the second column of the page, in order.
