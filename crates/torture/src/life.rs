@@ -242,7 +242,18 @@ impl Host {
             }
             if self.env.now() > end {
                 let states: Vec<DriveState> = shown.drives.iter().map(|drive| drive.state).collect();
-                let sentence = format!("drives are not rebuilt: {states:?}: {}", shown.reasons.join("; "));
+                let tasks = operator::tasks(self).await;
+                let open: Vec<String> = tasks
+                    .iter()
+                    .filter(|task| !task.state.is_over())
+                    .map(|task| {
+                        format!("{:?} of {} is {:?} {:?}", task.kind, task.subject, task.state, task.reason)
+                    })
+                    .collect();
+                let sentence = format!(
+                    "drives are not rebuilt: {states:?}: {}; tasks: {open:?}",
+                    shown.reasons.join("; ")
+                );
                 return Err(Error::new(ErrorKind::Stall, sentence));
             }
             if !self.scene.beside.is_empty() {

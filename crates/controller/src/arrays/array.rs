@@ -367,10 +367,13 @@ impl Array {
         slots(on_it.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
     }
 
-    /// Of regions in which a drive is stale: those in which it has to be made current. Where nobody ever wrote there is
-    /// nothing to be had: a drive is made current there before the first write.
+    /// Of regions in which a drive is stale: those in which it has to be made current. Not where nobody ever wrote: a drive is made
+    /// current there before the first write; nor where a volume was that is deleted, though one that takes a slot meanwhile is noted there.
     pub(crate) fn left(&self, stale: &Runs) -> RegionSet {
-        let mut left = set_of(stale);
+        let runs_of =
+            |label: &Label| label.volume.iter().map(|of| [of.first_region, of.end_region()]).collect();
+        let own: Vec<[u32; 2]> = runs_of(&self.label.borrow());
+        let mut left = set_of(stale).intersection(&RegionSet::from_runs(own));
         for volume in self.volumes() {
             if left.is_empty() {
                 break;

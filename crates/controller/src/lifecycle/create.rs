@@ -27,6 +27,7 @@ use crate::arrays::extents;
 use crate::arrays::failures::failing;
 use crate::arrays::initialised::stripe_in_record;
 use crate::arrays::journal;
+use crate::arrays::reshape::forget_regions;
 use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
@@ -36,7 +37,7 @@ use crate::inventory::access::LabelSeen;
 use crate::lifecycle::candidates::Candidate;
 use crate::lifecycle::shape::{Shape, Wanted};
 use crate::lifecycle::{Lifecycle, OfVolume};
-use engine::Regions;
+use engine::{RegionSet, Regions};
 use ondisk::initialised::table_blocks;
 use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel};
 use std::ops::Range;
@@ -309,6 +310,8 @@ impl Lifecycle {
         let mut next = label;
         next.volume.push(new.clone());
         let regions = new.first_region..new.end_region();
+        // Whatever was noted there is of a volume that was deleted.
+        forget_regions(&mut next, &RegionSet::from_runs([[regions.start, regions.end]]));
         let by_stripe = new.initialised_by_bytes.is_some();
         if !by_stripe {
             missed_by_copies(&mut next, &regions);
