@@ -309,6 +309,32 @@ fn a_region_whose_record_failed_is_resynced() {
     }
 }
 
+/// A drive did not take its part of a first write, and that could not be recorded: a stripe that is called initialised then would be believed on
+/// that drive at the next start.
+#[test]
+fn a_stripe_is_recorded_after_the_failure_of_a_drive_that_skipped_it() {
+    for setup in redundant_shapes() {
+        let mut sim = setup.sim(49, 0);
+        let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let attachment = new_volume(&setup, &envs[0]).await;
+            let bench = Bench::attach(envs, attachment).await;
+            bench.refuse(|kind| {
+                matches!(kind, ReportKind::DriveFailed { .. }).then_some(IoErrorKind::OutOfSpace)
+            });
+            // It fails writes alone. The flush that comes first waits for the same record: without either the stripe would be recorded.
+            for operation in ["write", "write-zeroes"] {
+                all[0].fail_next(1000, Some(operation), IoErrorKind::Gone);
+            }
+            assert!(write(bench.volume(), 0, &[1; 512]).await.is_err(), "{}", setup.level);
+            let recorded = bench.count(|kind| matches!(kind, ReportKind::StripesInitialised { .. }));
+            assert_eq!(recorded, 0, "{}", setup.level);
+        })
+        .expect("no stall");
+    }
+}
+
 /// What is recorded when a life ends is what the next one goes by: stripes that are recorded are read from the drives, all others
 /// are zeros, whatever the drives hold of a write that was under way.
 #[test]
