@@ -185,3 +185,33 @@ fn start_if_asked(bench: &mut Bench) {
         bench.start_degraded("data");
     }
 }
+
+/// The memory of the cache was lost in the same boot, and given up by an operator: the label that said so, written before the start had read
+/// which stripes are initialised, said that there is no such record. All of the drives counted as initialised, whatever they had held before.
+#[test]
+fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
+    let (mut bench, names) = noisy("raid5", 4, 1, 33 * MIB + (96 << 20));
+    bench.cache_size = ByteCount(MIB);
+    bench.restart(&[]);
+    let drives: Vec<&str> = names.iter().map(String::as_str).collect();
+    let change = |wanted: &mut controller::CreateVolume| {
+        (wanted.destroy_data, wanted.write_mode) = (true, Some(controller::WriteMode::WriteBack));
+    };
+    let capacity = bench.create_with("data", "raid5", &drives, change).expect("they are free").capacity_bytes;
+    for (at, byte, len) in writes(capacity) {
+        bench.write("data", at, byte, len);
+    }
+    flush(&mut bench);
+    bench.forget();
+    bench.sim.restart_process();
+    let env = bench.sim.env();
+    let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
+    forgotten.expect("no stall").expect("it is there");
+    bench.boot(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Offline, "it waits for the memory");
+    bench.ask(Command::LogDiscard(controller::DiscardLog::lacking("data"))).expect("the memory is gone");
+    start_if_asked(&mut bench);
+    look(&mut bench, capacity, "the memory is given up");
+    bench.restart(&[]);
+    look(&mut bench, capacity, "after another start");
+}

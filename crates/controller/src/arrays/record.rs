@@ -52,7 +52,8 @@ impl Arrays {
             }
         }
         next.confirmed = array.confirmed();
-        next.initialisation_blocks = array.record_blocks();
+        // Before a start has read the record it is not known here, and there all the same.
+        next.initialisation_blocks = array.record_blocks().or(next.initialisation_blocks);
         let before = array.label();
         next.generation = next.generation.max(before.generation);
         // A drive that was to join, and does not, has no place any more.
