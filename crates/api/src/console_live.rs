@@ -51,7 +51,7 @@ pub(crate) async fn live(State(desk): State<Desk>, request: Request) -> Response
     let (is_open, closed) = oneshot::channel::<()>();
     let open = Open { viewer: console_routes::viewer(&desk, caller.clone()), caller, name, query };
     tokio::spawn(async move {
-        // Who goes from page to page leaves no stream behind that counts until something is sent on it.
+        // The stream of a page that was left ends with its connection: otherwise it would count until the next event is sent.
         tokio::select! {
             () = follow(desk, open, sender) => {}
             _ = closed => {}

@@ -126,7 +126,7 @@ fn writes(capacity: u64, large: bool) -> [(u64, u8, u64); 5] {
 }
 
 /// Looks at what was written, and at what lies around it and was not. Where nothing was flushed, it may be zeros as well.
-fn look(bench: &mut Bench, writes: &[(u64, u8, u64)], may_be_zeros: bool, why: &str) {
+pub fn look(bench: &mut Bench, writes: &[(u64, u8, u64)], may_be_zeros: bool, why: &str) {
     let capacity = bench.show("data").capacity_bytes;
     for &(at, byte, len) in writes {
         let (from, until) = (at.saturating_sub(20_480), (at + len + 20_480).min(capacity));
@@ -145,7 +145,8 @@ fn look(bench: &mut Bench, writes: &[(u64, u8, u64)], may_be_zeros: bool, why: &
     }
 }
 
-fn flush(bench: &mut Bench) {
+/// Flushes as a host does.
+pub fn flush(bench: &mut Bench) {
     let volume = bench.shards[0].volume_named("data").expect("it is served");
     bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("it can be flushed");
 }
@@ -230,7 +231,7 @@ fn reach_stage(bench: &mut Bench, case: &Case, all: &[String]) {
 }
 
 /// Starts the volume without the drives that are gone, where an operator has to say that nobody used them.
-fn start_if_asked(bench: &mut Bench) {
+pub fn start_if_asked(bench: &mut Bench) {
     if bench.show("data").state == VolumeState::Offline {
         bench.start_degraded("data");
     }

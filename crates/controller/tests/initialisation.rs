@@ -1,13 +1,12 @@
 //! A volume on drives that held anything survives the drives that its level survives from the first write on, over crashes and at
 //! any progress of its initialisation; what no host has written reads as zeros.
 
-use crate::common::{Bench, drive_options, names};
+use crate::common::{Bench, MIB, drive_options, names};
+use crate::first_losses::{flush, look, start_if_asked};
 use controller::{Command, VolumeState};
 use env::Durability;
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{DriveOptions, Unwritten};
-
-const MIB: u64 = 1 << 20;
 
 /// Levels, drives, and how many of them each survives the loss of, whichever they are.
 const LEVELS: [(&str, usize, usize); 9] = [
@@ -39,12 +38,6 @@ fn create(bench: &mut Bench, level: &str, drives: &[String]) {
     bench.create_with("data", level, &drives, |wanted| wanted.destroy_data = true).expect("they are free");
 }
 
-/// Flushes as a host does.
-fn flush(bench: &mut Bench) {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
-    bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("it can be flushed");
-}
-
 /// What a host writes: runs of bytes in several regions, and in between.
 fn writes(capacity: u64) -> Vec<(u64, u8, u64)> {
     vec![
@@ -54,24 +47,6 @@ fn writes(capacity: u64) -> Vec<(u64, u8, u64)> {
         (capacity - 9000, 4, 8192),
         (capacity / 3, 5, 65_536),
     ]
-}
-
-/// Looks at what was written, and at what lies around it and was not.
-fn look(bench: &mut Bench, capacity: u64, why: &str) {
-    for (at, byte, len) in writes(capacity) {
-        let (from, until) = (at.saturating_sub(20_000), (at + len + 20_000).min(capacity));
-        let mut expected = vec![0; (until - from) as usize];
-        for (at, byte, len) in writes(capacity) {
-            let (start, end) = (at.max(from), (at + len).min(until));
-            if start < end {
-                expected[(start - from) as usize..(end - from) as usize].fill(byte);
-            }
-        }
-        let got = bench.try_read("data", from, until - from);
-        let got = got.unwrap_or_else(|error| panic!("{why}: {byte} at {at}: {error}"));
-        let wrong = got.iter().zip(&expected).position(|(got, expected)| got != expected);
-        assert_eq!(wrong, None, "{why}: from {from} on");
-    }
 }
 
 fn fail(bench: &mut Bench, drive: &str) {
@@ -103,7 +78,7 @@ fn a_rebuild_in_the_middle_of_the_initialisation_finishes() {
         bench.restart(&[]);
         bench.settle("data");
         fail(&mut bench, &names[1]);
-        look(&mut bench, capacity, &format!("{level}, after the rebuild"));
+        look(&mut bench, &writes(capacity), false, &format!("{level}, after the rebuild"));
     }
 }
 
@@ -179,13 +154,6 @@ fn a_record_that_no_drive_can_read_costs_a_resync_and_no_data() {
     }
 }
 
-/// Starts the volume without the drives that are gone, where an operator has to say that nobody used them.
-fn start_if_asked(bench: &mut Bench) {
-    if bench.show("data").state == VolumeState::Offline {
-        bench.start_degraded("data");
-    }
-}
-
 /// The memory of the cache was lost in the same boot, and given up by an operator: the label that said so, written before the start had read
 /// which stripes are initialised, said that there is no such record. All of the drives counted as initialised, whatever they had held before.
 #[test]
@@ -211,7 +179,7 @@ fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     assert_eq!(bench.show("data").state, VolumeState::Offline, "it waits for the memory");
     bench.ask(Command::LogDiscard(controller::DiscardLog::lacking("data"))).expect("the memory is gone");
     start_if_asked(&mut bench);
-    look(&mut bench, capacity, "the memory is given up");
+    look(&mut bench, &writes(capacity), false, "the memory is given up");
     bench.restart(&[]);
-    look(&mut bench, capacity, "after another start");
+    look(&mut bench, &writes(capacity), false, "after another start");
 }

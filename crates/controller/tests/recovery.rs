@@ -300,18 +300,21 @@ fn what_can_never_be_served_can_be_deleted() {
     }
 }
 
+/// The memory of the cache is gone; drives and log are here.
+const WITHOUT_MEMORY: State = State {
+    level: "raid5",
+    drive: Device::Here,
+    log: Device::Here,
+    has_memory: false,
+    has_stale_parity: false,
+    has_punctured: false,
+    mode: WriteMode::WriteBack,
+};
+
 /// The memory of the cache was gone in the same start of the machine, and the log had all that hosts had flushed. `log discard` gave up both.
 #[test]
 fn the_memory_is_given_up_and_the_log_is_replayed() {
-    let state = State {
-        level: "raid5",
-        drive: Device::Here,
-        log: Device::Here,
-        has_memory: false,
-        has_stale_parity: false,
-        has_punctured: false,
-        mode: WriteMode::WriteBack,
-    };
+    let state = WITHOUT_MEMORY;
     let mut bench = prepared(&state);
     crash(&mut bench, &state);
     let dry = DiscardLog { dry_run: true, ..DiscardLog::lacking("data") };
@@ -330,15 +333,7 @@ fn the_memory_is_given_up_and_the_log_is_replayed() {
 /// Nothing that is here is given up by an order that does not name it.
 #[test]
 fn what_is_intact_is_given_up_by_name_alone() {
-    let state = State {
-        level: "raid5",
-        drive: Device::Here,
-        log: Device::Here,
-        has_memory: false,
-        has_stale_parity: false,
-        has_punctured: false,
-        mode: WriteMode::WriteBack,
-    };
+    let state = WITHOUT_MEMORY;
     let mut bench = prepared(&state);
     crash(&mut bench, &state);
     let records = DiscardLog { what: Some(Discarded::Records), ..DiscardLog::lacking("data") };

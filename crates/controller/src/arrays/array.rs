@@ -367,8 +367,9 @@ impl Array {
         slots(on_it.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
     }
 
-    /// Of regions in which a drive is stale: those in which it has to be made current. Not where nobody ever wrote: a drive is made
-    /// current there before the first write; nor where a volume was that is deleted, though one that takes a slot meanwhile is noted there.
+    /// Of the regions in which a drive is stale, those that have to be rebuilt. Regions that were never written are left out: a drive is
+    /// made current there before the first write. So are regions of volumes that were deleted: a drive that takes a slot during the
+    /// deletion may be noted as stale there.
     pub(crate) fn left(&self, stale: &Runs) -> RegionSet {
         let runs_of =
             |label: &Label| label.volume.iter().map(|of| [of.first_region, of.end_region()]).collect();

@@ -65,8 +65,8 @@ pub(super) async fn carry_out(
     (errors, still_refused)
 }
 
-/// Writes blocks that members refused once more: a drive may have put another block in the place of a bad one. An excluded block is lost
-/// where redundancy is to be resynced, so none is excluded for a single refusal. Those that are refused again.
+/// Writes the blocks that members refused once more, since a drive may have remapped them. A block is not excluded for a single refusal:
+/// where the region is to be resynced, an excluded block is lost. Returns the blocks that are refused again.
 async fn write_once_more(
     members: &BTreeMap<usize, Access>,
     data_start: ByteOffset,
@@ -85,7 +85,7 @@ async fn write_once_more(
     still_refused
 }
 
-/// Writes what a member refused sector by sector. Those that it refuses, and what was to be there.
+/// Writes what a member refused, sector by sector. Returns the sectors that it refuses, with their content.
 ///
 /// # Errors
 /// Those that are not about the sectors.

@@ -11,6 +11,11 @@ use ondisk::{DataLogLabel, VolumeLabel};
 use std::rc::Rc;
 use units::{ByteCount, counted};
 
+/// Whether a label names log devices that have, or may have, records of its volume.
+fn has_records(label: &VolumeLabel) -> bool {
+    label.data_log.is_some() || label.journal.as_ref().is_some_and(|journal| journal.log.is_some())
+}
+
 impl Arrays {
     /// A volume is gone for good: what the cache has of it is forgotten.
     pub(crate) async fn forget_cached(&self, volume: &Volume) {
@@ -62,10 +67,8 @@ impl Arrays {
         if !cached.is_zero() {
             here.push(format!("the cache has {cached} of it (give that up with --cache)"));
         }
-        let has_records =
-            label.data_log.is_some() || label.journal.is_some_and(|journal| journal.log.is_some());
         // Those of a volume that is served are in use, and are not given up.
-        if has_records && !volume.is_served() {
+        if has_records(&label) && !volume.is_served() {
             here.push("its log device has records of it (give these up with --records)".to_owned());
         }
         let here = if here.is_empty() { String::new() } else { format!("; {}", here.join(", and ")) };
@@ -128,12 +131,8 @@ impl Arrays {
         dry_run: bool,
     ) -> Result<Vec<String>> {
         let name = volume.name();
-        let has_records = |volume: &Rc<Volume>| {
-            let label = volume.label();
-            label.data_log.is_some() || label.journal.is_some_and(|journal| journal.log.is_some())
-        };
         let mut parts = array.with_parts(volume);
-        parts.retain(has_records);
+        parts.retain(|part| has_records(&part.label()));
         if parts.iter().any(|part| self.check_log_is_here(array, part).is_err()) {
             parts.retain(|part| self.check_log_is_here(array, part).is_err());
         }
