@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use units::{ByteCount, DriveCount, DriveIndex, DriveSet};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, StrayWrite};
 
 /// The machine. It belongs to nobody that can be killed.
@@ -207,6 +207,8 @@ impl Array {
             drive.stall_next(0, Duration::ZERO);
             drive.slow_down(1);
             drive.cancel_failures();
+            drive.heal_unreadable(ByteRange::new(ByteOffset::ZERO, drive.size()));
+            drive.clear_write_errors();
             if !drive.is_present() {
                 drive.come_back();
             }
