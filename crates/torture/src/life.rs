@@ -129,6 +129,8 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
             host.wait_for_resync(true).await?;
         }
         host.wait_for_rebuilds().await?;
+        // Where a drive was missing it may have waited for that.
+        host.wait_for_resync(true).await?;
         host.last_look(&volumes[0]).await?;
     }
     // Without a drive there may be nothing to compare.

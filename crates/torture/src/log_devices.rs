@@ -224,7 +224,8 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
     let unreadable = log.unreadable.borrow().clone();
     for scene in first.volumes() {
         let on = &scene.on_log;
-        let was_served = on.is_told.replace(false) && !on.is_stopped.replace(false);
+        let (was_told, may_be_stopped) = (on.is_told.replace(false), on.is_stopped.replace(false));
+        let was_served = was_told && !may_be_stopped;
         let must_wait = scene.covered.get() && was_served && there.is_empty();
         on.may_restore.set(on.may_wait.get() && scene.setup.has_cache());
         on.at_start.set((on.may_wait.get(), must_wait && !scene.array.after_shutdown.get()));
@@ -233,6 +234,10 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
         // Nobody waits for the other device while one is there, of which not all can be read.
         if had_it && on.has_it.borrow().is_empty() && !there.is_empty() && on.may_wait.get() {
             on.lose(&scene);
+        }
+        // After a stop in order before its redundancy agreed, one whose log is not here is started as if it had no journal.
+        if there.is_empty() && on.may_wait.get() && may_be_stopped {
+            scene.covered.set(false);
         }
         on.came_back.take();
         on.answering.end_change();

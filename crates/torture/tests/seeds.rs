@@ -131,6 +131,17 @@ const AS_DRAWN: [(u64, bool, &str); 6] = [
         false,
         "the harness forgot that a volume became longer which was offline when it had been moved",
     ),
+    (
+        770_215_504,
+        true,
+        "the harness relied on a journal whose log was not there after a stop in order before a resync was done",
+    ),
+    (3_098_337_250, false, "the harness did not wait for a resync that waited for a rebuild"),
+    (
+        3_098_337_500,
+        false,
+        "the harness took a reshape for one that never began: the only drive that told of it was missing",
+    ),
 ];
 
 #[test]

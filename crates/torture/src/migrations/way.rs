@@ -41,8 +41,6 @@ pub struct Way {
     is_ordering: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
     changes: Cell<u64>,
-    /// Whether one was given in this life.
-    is_of_this_life: Cell<bool>,
 }
 
 impl Way {
@@ -75,11 +73,9 @@ impl Way {
     /// A process is about to start: nobody waits for an answer any more.
     pub fn begins(&self) {
         self.order(false);
-        self.is_of_this_life.set(false);
     }
 
     fn order(&self, is_ordering: bool) {
-        self.is_of_this_life.set(true);
         self.is_ordering.set(is_ordering);
         self.changes.set(self.changes.get() + 1);
     }
@@ -292,9 +288,10 @@ impl Scene {
         self.tell(|| format!("the volume has come to {} over {} drives", next.level(), next.drives().0));
     }
 
-    /// Whether it lost drives while it began, and cannot be recorded any more: what labels say that were written until then goes on at the next start.
-    fn is_held_up(&self, shown: &VolumeInfo) -> bool {
-        !shown.state.serves() && self.way.is_of_this_life.get()
+    /// Whether a start may go on with it yet: it is not served, and labels that are not read now may tell of it, where a drive was lost while it
+    /// began, or the only one that tells of it is missing.
+    fn is_held_up(shown: &VolumeInfo) -> bool {
+        !shown.state.serves()
     }
 
     /// It is on its way no more, and where it was.
@@ -361,7 +358,7 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
         others.for_each(|volume| match (first.way.done.get() > volume.way.done.get(), of(volume)) {
             (true, Some(shown)) => volume.has_come(shown),
             // It may become longer at the next start.
-            (false, Some(shown)) if volume.way.grows.get() && volume.is_held_up(shown) => {}
+            (false, Some(shown)) if volume.way.grows.get() && Scene::is_held_up(shown) => {}
             (false, Some(shown)) => volume.stays(shown),
             (_, None) => volume.way.may_move.set(false),
         });
@@ -413,7 +410,7 @@ fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
 fn note_at_rest(first: &Scene, shown: &VolumeInfo) -> Result<()> {
     match first.next_layout() {
         // One that stays where it is has the same layout before and after.
-        _ if is_by(shown, &first.layout()) && first.is_held_up(shown) => {}
+        _ if is_by(shown, &first.layout()) && Scene::is_held_up(shown) => {}
         Some(next) if is_by(shown, &next) => first.has_come(shown),
         _ if is_by(shown, &first.layout()) => first.stays(shown),
         _ => {
