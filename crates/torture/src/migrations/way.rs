@@ -12,7 +12,9 @@
 use crate::error::{Error, Result};
 use crate::scene::Scene;
 use crate::setup::{Place, migrations};
-use controller::{Command, ControllerHandle, LayoutInfo, Reply, ReshapeInfo, VolumeInfo};
+use controller::{
+    Command, ControllerHandle, DriveInfo, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo,
+};
 use env::Env;
 use layout::Geometry;
 use std::cell::Cell;
@@ -41,6 +43,8 @@ pub struct Way {
     is_ordering: Cell<bool>,
     /// How often an order was given or answered: what the controller said before is not so any more.
     changes: Cell<u64>,
+    /// Whether one was given in this life.
+    is_of_this_life: Cell<bool>,
 }
 
 impl Way {
@@ -73,9 +77,11 @@ impl Way {
     /// A process is about to start: nobody waits for an answer any more.
     pub fn begins(&self) {
         self.order(false);
+        self.is_of_this_life.set(false);
     }
 
     fn order(&self, is_ordering: bool) {
+        self.is_of_this_life.set(true);
         self.is_ordering.set(is_ordering);
         self.changes.set(self.changes.get() + 1);
     }
@@ -288,10 +294,11 @@ impl Scene {
         self.tell(|| format!("the volume has come to {} over {} drives", next.level(), next.drives().0));
     }
 
-    /// Whether a start may go on with it yet: it is not served, and labels that are not read now may tell of it, where a drive was lost while it
-    /// began, or the only one that tells of it is missing.
-    fn is_held_up(shown: &VolumeInfo) -> bool {
-        !shown.state.serves()
+    /// Whether a start may go on with it yet, since labels that are not read now may tell of it: it lost drives while it began, or one is missing
+    /// that may have the only such label.
+    fn is_held_up(&self, shown: &VolumeInfo) -> bool {
+        let is_missing = |drive: &DriveInfo| drive.state == DriveState::Missing;
+        !shown.state.serves() && (self.way.is_of_this_life.get() || shown.drives.iter().any(is_missing))
     }
 
     /// It is on its way no more, and where it was.
@@ -358,7 +365,7 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
         others.for_each(|volume| match (first.way.done.get() > volume.way.done.get(), of(volume)) {
             (true, Some(shown)) => volume.has_come(shown),
             // It may become longer at the next start.
-            (false, Some(shown)) if volume.way.grows.get() && Scene::is_held_up(shown) => {}
+            (false, Some(shown)) if volume.way.grows.get() && volume.is_held_up(shown) => {}
             (false, Some(shown)) => volume.stays(shown),
             (_, None) => volume.way.may_move.set(false),
         });
@@ -410,7 +417,7 @@ fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
 fn note_at_rest(first: &Scene, shown: &VolumeInfo) -> Result<()> {
     match first.next_layout() {
         // One that stays where it is has the same layout before and after.
-        _ if is_by(shown, &first.layout()) && Scene::is_held_up(shown) => {}
+        _ if is_by(shown, &first.layout()) && first.is_held_up(shown) => {}
         Some(next) if is_by(shown, &next) => first.has_come(shown),
         _ if is_by(shown, &first.layout()) => first.stays(shown),
         _ => {
