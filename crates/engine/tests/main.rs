@@ -24,6 +24,7 @@ mod storms;
 mod tasks;
 mod together;
 mod unkept_blocks;
+mod unkept_order;
 mod volumes;
 mod whole_stripes;
 mod write_back;

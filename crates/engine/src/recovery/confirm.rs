@@ -43,8 +43,8 @@ impl Recovery {
                 self.exclude(drive, runs).await?;
             }
         }
-        for (drive, range) in not_kept {
-            if !self.is_had(stripe, drive, range).await {
+        for (drive, range) in not_kept.iter().copied() {
+            if !self.is_had(stripe, (drive, range), &not_kept).await {
                 // What is in redundancy agrees with what was written. It is given up, so that the others of its columns are protected.
                 self.mend(stripe, &Places::from_iter([(drive, range)]), Mend::GiveUp).await?;
                 return Err(IoError::new(IoErrorKind::Medium));
@@ -113,14 +113,27 @@ impl Recovery {
             .collect()
     }
 
-    /// Whether what a drive did not keep can be had from others. Parity is computed from data.
-    async fn is_had(self: &Rc<Self>, stripe: StripeIndex, drive: DriveIndex, range: ByteRange) -> bool {
+    /// Whether what a drive did not keep can be had from others. Parity is computed from data. What drives did not keep of these
+    /// columns is not read, also where it is punctured yet: it counts as zeros until the write is acknowledged, and then no more.
+    async fn is_had(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        (drive, range): (DriveIndex, ByteRange),
+        not_kept: &Places,
+    ) -> bool {
         let Some(located) = self.locate(drive, range.start) else { return true };
         let Role::Data { index, .. } = located.role else { return true };
+        let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
+        let is_beside = |(drive, range): &&(DriveIndex, ByteRange)| {
+            let within = self.locate(*drive, range.start).map(|located| ByteOffset(located.within.0));
+            within.is_some_and(|start| ByteRange::new(start, range.len).overlaps(columns))
+        };
+        let unbelieved = not_kept.iter().filter(is_beside).map(|(drive, _)| *drive).collect();
         let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
         let request = self.read_request(stripe, ByteRange::new(ByteOffset(start), range.len));
         let buf = Host::Buffer(env::Buf::unpooled(range.len));
-        let (ended, _) = self.attempt(stripe, request, buf, &mut Trouble::default(), &Attempt::HELD).await;
+        let how = Attempt { unbelieved, ..Attempt::HELD };
+        let (ended, _) = self.attempt(stripe, request, buf, &mut Trouble::default(), &how).await;
         matches!(ended, Ended::Done { .. })
     }
 }

@@ -443,17 +443,28 @@ impl Stripes {
         readable
     }
 
-    /// A plan's writes are done: blocks that were excluded and are kept now are so no more.
-    pub(super) async fn look_at_excluded(self: &Rc<Self>, plan: &Plan) {
+    /// A plan's writes are done: blocks that were excluded and are kept now are so no more. Those that drives have just `refused` stay
+    /// excluded: what can be read there is older.
+    pub(super) async fn look_at_excluded(self: &Rc<Self>, plan: &Plan, refused: &[Told]) {
         if self.state().excluded_somewhere().is_empty() || matches!(plan.request(), Request::Copy { .. }) {
             return;
         }
         for write in plan.writes() {
-            let range = ByteRange::new(write.offset, write.len);
-            let is_excluded = self.state().is_excluded(write.drive, range);
             let Ok(member) = self.member(write.drive) else { continue };
-            if is_excluded {
-                self.include_what_is_kept(write.drive, &member, range).await;
+            let mut taken = vec![ByteRange::new(write.offset, write.len)];
+            for Told { range: refused, .. } in refused.iter().filter(|told| told.drive == write.drive) {
+                let before = ByteRange::from_to(ByteOffset::ZERO, refused.start);
+                let after =
+                    |taken: ByteRange| ByteRange::from_to(refused.end(), taken.end().max(refused.end()));
+                taken = taken
+                    .into_iter()
+                    .flat_map(|taken| [taken.intersection(before), taken.intersection(after(taken))])
+                    .collect();
+            }
+            for range in taken {
+                if self.state().is_excluded(write.drive, range) {
+                    self.include_what_is_kept(write.drive, &member, range).await;
+                }
             }
         }
     }

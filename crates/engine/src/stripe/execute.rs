@@ -306,11 +306,11 @@ impl Stripes {
             })
             .await;
         let settled = self.settle_writes(faults, lacking, std::iter::once(plan), durability);
-        let skipped = settled.await.map_err(|(error, unkept)| {
+        let (skipped, refused) = settled.await.map_err(|(error, unkept)| {
             trouble.unkept.extend(unkept);
             error
         })?;
-        Box::pin(self.look_at_excluded(plan)).await;
+        Box::pin(self.look_at_excluded(plan, &refused)).await;
         Ok(skipped)
     }
 

@@ -245,7 +245,7 @@ impl Stripes {
             })
             .await;
         let settled = self.settle_writes(faults, lacking, planned.iter().map(|one| &*one.plan), durability);
-        settled.await.map_err(|(error, _)| error)
+        settled.await.map(|(skipped, _)| skipped).map_err(|(error, _)| error)
     }
 
     fn start_joined(

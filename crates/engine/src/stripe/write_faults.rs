@@ -53,7 +53,7 @@ impl WriteFaults {
 }
 
 impl Stripes {
-    /// Which drives the writes of these plans skipped.
+    /// Which drives the writes of these plans skipped, and which blocks drives refused that have them in redundancy.
     ///
     /// # Errors
     /// When what should have been written is nowhere, not even in redundancy; with the blocks that drives refused, if nothing else is in
@@ -64,7 +64,7 @@ impl Stripes {
         lacking: Lacking,
         plans: impl Iterator<Item = &'a Plan> + Clone,
         durability: Durability,
-    ) -> Result<DriveSet, (IoError, Vec<Told>)> {
+    ) -> Result<(DriveSet, Vec<Told>), (IoError, Vec<Told>)> {
         let WriteFaults { mut skipped, mut skipped_for, mut hopeless, refusals } = faults;
         let mut refused = Vec::new();
         for refusal in &refusals {
@@ -99,7 +99,10 @@ impl Stripes {
         }
         hopeless = lacking.settled(self).await.err().or(hopeless);
         let Some(error) = hopeless else {
-            return unkept.map_or(Ok(skipped), |error| Err((error, refused)));
+            return match unkept {
+                None => Ok((skipped, refused)),
+                Some(error) => Err((error, refused)),
+            };
         };
         if self.is_redundant() {
             for plan in plans {
