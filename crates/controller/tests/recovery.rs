@@ -350,3 +350,17 @@ fn what_is_intact_is_given_up_by_name_alone() {
     bench.ask(Command::LogDiscard(cache)).expect("given up by name");
     assert_eq!(bench.show("data").cache.dirty_bytes, 0);
 }
+
+/// The memory was given up, and the log had what hosts had flushed. Another order that named nothing gave up the log, too.
+#[test]
+fn records_that_can_be_read_are_given_up_by_name_alone() {
+    let state = WITHOUT_MEMORY;
+    let mut bench = prepared(&state);
+    crash(&mut bench, &state);
+    let lacking = || Command::LogDiscard(DiscardLog::lacking("data"));
+    bench.ask(lacking()).expect("the memory is given up");
+    let why = bench.refused(ErrorKind::WrongState, lacking());
+    assert!(why.contains("--records"), "{why}");
+    bench.ask(start(false, false)).expect("started");
+    bench.expect("data", FLUSHED_AT, FLUSHED, 4096);
+}

@@ -316,3 +316,42 @@ fn an_end_that_is_interrupted_leaves_nothing_on_the_log() {
     }
     assert!(ended > 2, "some are interrupted in between: {ended}");
 }
+
+/// A volume came to its layout, and the labels of the log's devices were written anew with its place. The log was removed meanwhile, and one of
+/// these writes came after the label had been erased: the log was there again, and its device was missing at the next start.
+#[test]
+fn a_log_that_is_removed_while_a_volume_comes_to_its_layout_is_gone() {
+    let begun = || {
+        let mut bench = logged();
+        let ordered = bench.begin_ask(Command::VolumeReshape(order(WAYS[0])));
+        (bench, ordered)
+    };
+    let has_come = |bench: &Bench| {
+        let volume = bench.shards[0].volume_named("data");
+        volume.is_some_and(|volume| volume.spec().geometry.drives().0 == 4)
+    };
+    let (mut bench, _ordered) = begun();
+    let mut events = 0u64;
+    while !has_come(&bench) {
+        bench.sim.step();
+        events += 1;
+    }
+    let remove = || Command::LogRemove { drive: "x".into() };
+    for before in 0..150 {
+        let (mut bench, _ordered) = begun();
+        for _ in 0..events - before {
+            bench.sim.step();
+        }
+        let removed = bench.ask(remove());
+        arrive(&mut bench);
+        if removed.is_err() {
+            bench.ask(remove()).unwrap();
+        }
+        bench.wait(5);
+        let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+        assert!(logs.is_empty(), "{before} events before the end: {logs:?}");
+        bench.restart(&[]);
+        let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+        assert!(logs.is_empty(), "{before} events before the end, started again: {logs:?}");
+    }
+}

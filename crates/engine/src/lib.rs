@@ -96,6 +96,6 @@ pub use state::{
     BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step, StripeSet,
     VolumeState,
 };
-pub use stripe::{JournalTerms, ring_len};
+pub use stripe::{JournalTerms, count_as_zeros, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{ALIGNMENT, Counters, FaultPolicy, VolumeId, VolumeMeter, VolumeSpec, served};

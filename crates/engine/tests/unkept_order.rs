@@ -1,13 +1,12 @@
 //! Blocks that a drive does not keep: what has to be durable before a list changes, or before a write is acknowledged.
 
-use crate::common::{
-    Bench, PACE, Setup, data, drive, envs, pattern, range, read, slots, stale, stale_on, write,
-};
-use engine::{Change, ReportKind, TaskKind, TaskOutcome};
+use crate::common::{Bench, Setup, data, drive, envs, parity, pattern, range, read, slots, write};
+use engine::{Change, ReportKind};
 use env::IoErrorKind;
 use layout::Level;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, StripeIndex};
 
 const SECTOR: u64 = 512;
@@ -91,13 +90,9 @@ fn a_punctured_block_that_is_written_anew_is_read_back() {
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let (slot, offset) = data(&setup, STRIPE, 1);
-        let missing = data(&setup, STRIPE, 0).0;
-        let mut attachment = setup.attachment(&envs[0]).await;
-        let left: Vec<u16> = (0..4).filter(|slot| *slot != missing).collect();
-        attachment.state.apply(&Change::InService(slots(&left)));
         let ranges = vec![range(offset, SECTOR)];
-        attachment.state.apply(&Change::Punctured { slot: DriveIndex(slot), ranges });
-        let bench = Bench::attach(envs, attachment).await;
+        let punctured = Change::Punctured { slot: DriveIndex(slot), ranges };
+        let bench = degraded(envs, &setup, &[punctured]).await;
         let volume = bench.volume();
         all[usize::from(slot)].make_stuck(range(offset, SECTOR), None);
         let start = setup.geometry().stripe_start(StripeIndex(STRIPE)).0;
@@ -114,23 +109,18 @@ fn a_punctured_block_that_is_written_anew_is_read_back() {
     .expect("no stall");
 }
 
-/// Beside a block that a rebuild gave up, the next one of the column could not be read either. Its place was filled with zeros before it
+/// A resync gave a block up, and the next one of the column could not be read for the new parity. Its place was filled with zeros before it
 /// was listed: a kill between the two left zeros that passed for what the host had written.
 #[test]
 fn a_block_is_listed_before_zeros_take_its_place() {
-    let setup = Setup::new(Level::Raid5, 4);
+    let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
     let mut sim = setup.sim(54, 0);
     let all: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
     let envs = envs(&sim, &setup);
+    let (first, second) = (data(&setup, STRIPE, 1), data(&setup, STRIPE, 2));
+    all[usize::from(first.0)].make_unreadable(range(first.1, SECTOR));
     sim.run(async move {
-        let missing = data(&setup, STRIPE, 0).0;
-        let (first, second) = (data(&setup, STRIPE, 1), data(&setup, STRIPE, 2));
-        let mut attachment = setup.attachment(&envs[0]).await;
-        attachment.state = stale(attachment.state, &stale_on(&setup, missing));
-        let bench = Bench::attach(envs, attachment).await;
-        let volume = bench.volume();
-        write(volume, 0, &pattern(1, volume.spec().capacity.0)).await.expect("writable");
-        all[usize::from(first.0)].make_unreadable(range(first.1, SECTOR));
+        let bench = Bench::start(envs, &setup).await;
         let zeros_first = Rc::new(Cell::new(None));
         let (seen, of) = (zeros_first.clone(), all[usize::from(second.0)].clone());
         bench.refuse(move |kind| {
@@ -144,13 +134,99 @@ fn a_block_is_listed_before_zeros_take_its_place() {
             }
             None
         });
-        bench.begin(TaskKind::Rebuild { slot: DriveIndex(missing) }, PACE).await;
-        assert_eq!(bench.ended().await, [TaskOutcome::Done]);
+        bench.wait(Duration::from_secs(30)).await;
         assert_eq!(zeros_first.get(), Some(false), "whether it was written before it was listed");
+        assert!(bench.volume().recorded_state().unsynced().is_empty());
         let start = setup.geometry().stripe_start(StripeIndex(STRIPE)).0;
         for index in 0..3 {
-            assert!(read(volume, start + index * 4096, SECTOR).await.is_err(), "strip {index} is lost");
+            let got = read(bench.volume(), start + index * 4096, SECTOR).await;
+            assert_eq!(got.is_ok(), index == 0, "strip {index}");
         }
+    })
+    .expect("no stall");
+}
+
+/// A RAID 5 without the drive of its first strip, whose second strip has a block with this state.
+async fn degraded(envs: Vec<env::Env>, setup: &Setup, changes: &[Change]) -> Bench {
+    let missing = data(setup, STRIPE, 0).0;
+    let mut attachment = setup.attachment(&envs[0]).await;
+    let left: Vec<u16> = (0..4).filter(|slot| *slot != missing).collect();
+    attachment.state.apply(&Change::InService(slots(&left)));
+    changes.iter().for_each(|change| attachment.state.apply(change));
+    Bench::attach(envs, attachment).await
+}
+
+/// A drive was missing, and a block of another one was punctured and excluded: parity counted it as zeros. A host's write of it was begun,
+/// though no drive but the one that refused it would have had its content. Until the refusal was put back, parity gave the missing
+/// drive's block wrongly. And where the write was not begun, the missing drive's block was given up with the one that counted as zeros.
+#[test]
+fn a_write_is_not_begun_whose_content_no_drive_would_have() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let mut sim = setup.sim(55, 0);
+    let all: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let (slot, offset) = data(&setup, STRIPE, 1);
+        let (slot, ranges) = (DriveIndex(slot), vec![range(offset, SECTOR)]);
+        let changes = [Change::Punctured { slot, ranges: ranges.clone() }, Change::Excluded { slot, ranges }];
+        let bench = degraded(envs, &setup, &changes).await;
+        all[slot.as_usize()].refuse_writes(range(offset, SECTOR));
+        let (p, at) = parity(&setup, STRIPE);
+        let (p, clock, changed) = (all[usize::from(p)].clone(), bench.env.clone(), Rc::new(Cell::new(false)));
+        let seen = changed.clone();
+        bench.env.spawn("watch parity", async move {
+            loop {
+                clock.sleep(Duration::from_micros(5)).await;
+                let held = p.peek(ByteOffset(at), ByteCount(SECTOR));
+                seen.set(seen.get() || held.is_none_or(|held| held != [0; 512]));
+            }
+        });
+        let start = setup.geometry().stripe_start(StripeIndex(STRIPE)).0;
+        let refused = write(bench.volume(), start + 4096, &[2; 512]).await;
+        assert_eq!(refused.expect_err("no drive would have it").kind, IoErrorKind::Medium);
+        assert!(!changed.get(), "parity never counts what no drive has");
+        assert_eq!(read(bench.volume(), start, SECTOR).await.expect("from parity"), [0; 512]);
+    })
+    .expect("no stall");
+}
+
+/// A drive was missing, and a write of a block was refused that could not be read either. The block was listed as punctured, and counted as
+/// zeros, while parity still counted what had been refused: after a crash the missing drive's block was computed wrongly.
+#[test]
+fn a_refused_block_is_punctured_when_parity_counts_zeros() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let mut sim = setup.sim(56, 0);
+    let all: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let (slot, offset) = data(&setup, STRIPE, 1);
+        let bench = degraded(envs, &setup, &[]).await;
+        let volume = bench.volume();
+        let start = setup.geometry().stripe_start(StripeIndex(STRIPE)).0;
+        let bytes = pattern(3, setup.geometry().stripe_bytes().0);
+        write(volume, start, &bytes).await.expect("writable");
+        let of = all[usize::from(slot)].clone();
+        of.refuse_writes(range(offset, SECTOR));
+        let old: Vec<u8> = (0..512).map(|byte| bytes[byte] ^ bytes[8192 + byte]).collect();
+        let (p, at) = parity(&setup, STRIPE);
+        let (p, seen) = (all[usize::from(p)].clone(), Rc::new(RefCell::new(Vec::new())));
+        let durable = seen.clone();
+        bench.refuse(move |kind| {
+            match kind {
+                // It can be read until the write has begun.
+                ReportKind::ExcludedBlocks { excluded: true, .. } => {
+                    of.make_stuck(range(offset, SECTOR), None)
+                }
+                ReportKind::PuncturedBlocks { drive, punctured: true, .. } if drive.0 == slot => {
+                    durable.borrow_mut().push(p.read_durable(ByteOffset(at), ByteCount(SECTOR)));
+                }
+                _ => {}
+            }
+            None
+        });
+        assert!(write(volume, start + 4096, &[2; 512]).await.is_err(), "no drive has it");
+        assert_eq!(*seen.borrow(), [old], "parity when the block is listed");
+        assert!(read(volume, start, SECTOR).await.expect("from parity") == bytes[..512]);
     })
     .expect("no stall");
 }

@@ -1,16 +1,17 @@
 //! What a replay writes to members, and what that changes in the lists of blocks.
 //!
 //! A block that a member refuses costs the member nothing: it is excluded, and its content is in the redundancy that the same
-//! record has.
+//! record has. Where others of its columns are missing, so that redundancy gives back one of them only, the refused block is punctured:
+//! parity is computed as if it were zeros, and gives back the others.
 
 use crate::arrays::array::Array;
 use crate::arrays::noting::note_change;
 use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
 use crate::inventory::access::{Access, join};
-use engine::{Change, RegionSet, Regions};
+use engine::{Change, RegionIndex, RegionSet, Regions, VolumeState};
 use env::{IoError, IoErrorKind, Slice};
-use layout::CopyIndex;
+use layout::{Cell, CopyIndex, DataIndex, Role, StripeMap};
 use log::Patch;
 use ondisk::Label;
 use std::collections::BTreeMap;
@@ -19,14 +20,29 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 /// Writes of a replay that are under way on one drive.
 const AT_A_TIME: usize = 64;
 
+/// A block that a member refused, and what it was to hold.
+pub(super) struct Refused {
+    slot: usize,
+    range: ByteRange,
+    bytes: Slice,
+}
+
+impl Refused {
+    fn content(&self) -> Vec<u8> {
+        let mut content = vec![0; self.range.len.as_usize()];
+        self.bytes.copy_to(&mut content);
+        content
+    }
+}
+
 /// Writes patches to members, and flushes these. Those that failed at it, by slot, and blocks that members refused.
 pub(super) async fn carry_out(
     members: &BTreeMap<usize, Access>,
     data_start: ByteOffset,
     patches: Vec<Patch>,
-) -> (BTreeMap<usize, IoError>, Vec<(usize, ByteRange)>) {
+) -> (BTreeMap<usize, IoError>, Vec<Refused>) {
     let mut errors: BTreeMap<usize, IoError> = BTreeMap::new();
-    let mut refused: Vec<(usize, ByteRange, Slice)> = Vec::new();
+    let mut refused: Vec<Refused> = Vec::new();
     let mut written: BTreeMap<usize, &Access> = BTreeMap::new();
     let mut patches = patches.into_iter();
     loop {
@@ -51,35 +67,51 @@ pub(super) async fn carry_out(
                 result => result.map(|_| Vec::new()),
             };
             match result {
-                Ok(sectors) => refused.extend(sectors.into_iter().map(|(at, slice)| (slot, at, slice))),
+                Ok(sectors) => {
+                    refused.extend(sectors.into_iter().map(|(range, bytes)| Refused { slot, range, bytes }))
+                }
                 Err(error) => drop(errors.insert(slot, error)),
             }
         }
     }
     let still_refused = write_once_more(members, data_start, refused, &mut errors).await;
-    let flush = |(slot, access): (usize, &Access)| (slot, Some(access.member.flush()));
-    let mut unflushed = join(written.into_iter().map(flush).collect()).await;
-    // Without a volatile cache there is nothing to flush.
-    unflushed.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-    errors.extend(unflushed);
+    errors.extend(flush(written).await);
     (errors, still_refused)
 }
 
+/// Flushes members. Those that failed at it.
+async fn flush(members: BTreeMap<usize, &Access>) -> BTreeMap<usize, IoError> {
+    let flush = |(slot, access): (usize, &Access)| (slot, Some(access.member.flush()));
+    let mut unflushed = join(members.into_iter().map(flush).collect()).await;
+    // Without a volatile cache there is nothing to flush.
+    unflushed.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+    unflushed
+}
+
 /// Writes the blocks that members refused once more, since a drive may have remapped them. A block is not excluded for a single refusal:
-/// where the region is to be resynced, an excluded block is lost. Returns the blocks that are refused again.
+/// where the region is to be resynced, an excluded block is lost. Returns the blocks that are refused again, and that do not
+/// hold what was to be written: the process may have died after that.
 async fn write_once_more(
     members: &BTreeMap<usize, Access>,
     data_start: ByteOffset,
-    refused: Vec<(usize, ByteRange, Slice)>,
+    refused: Vec<Refused>,
     errors: &mut BTreeMap<usize, IoError>,
-) -> Vec<(usize, ByteRange)> {
+) -> Vec<Refused> {
     let mut still_refused = Vec::new();
-    for (slot, place, slice) in refused {
-        let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
-        match access.write_data(data_start + ByteCount(place.start.0), slice).await.result {
+    for block in refused {
+        let Some(access) = members.get(&block.slot).filter(|_| !errors.contains_key(&block.slot)) else {
+            continue;
+        };
+        let at = data_start + ByteCount(block.range.start.0);
+        match access.write_data(at, block.bytes.clone()).await.result {
             Ok(_) => {}
-            Err(error) if error.kind == IoErrorKind::Medium => still_refused.push((slot, place)),
-            Err(error) => drop(errors.insert(slot, error)),
+            Err(error) if error.kind == IoErrorKind::Medium => {
+                let held = access.read(ByteRange::new(at, block.range.len)).await;
+                if !held.is_ok_and(|held| held == block.content()) {
+                    still_refused.push(block);
+                }
+            }
+            Err(error) => drop(errors.insert(block.slot, error)),
         }
     }
     still_refused
@@ -136,7 +168,7 @@ impl Written {
                 let Some(located) = volume.geometry.locate(drive, part.start) else { continue };
                 let mut cells = state.map(&regions, located.stripe).cells();
                 let cell = cells.find(|(cell, _)| cell.drive == drive && cell.offset == cell_start);
-                let Some((_, layout::Role::Data { index, .. })) = cell else { continue };
+                let Some((_, Role::Data { index, .. })) = cell else { continue };
                 let home = volume.geometry.stripe_map(located.stripe).data_cell(index, CopyIndex(0));
                 let named = ByteRange::new(home.offset + (part.start - cell_start), part.len);
                 let ranges: Vec<ByteRange> = state.punctured_within(home.drive, named).collect();
@@ -154,14 +186,14 @@ impl Written {
         &mut self,
         members: &BTreeMap<usize, Access>,
         data_start: ByteOffset,
-        refused: Vec<(usize, ByteRange)>,
+        refused: Vec<Refused>,
     ) {
         for (slot, range) in std::mem::take(&mut self.excluded) {
             let Some(access) = members.get(&slot) else { continue };
             let sector = access.info().logical_sector.bytes();
             for at in (0..range.len.0).step_by(sector.as_usize()) {
                 let part = ByteRange::new(range.start + ByteCount(at), sector.min(range.len - ByteCount(at)));
-                let is_refused = refused.iter().any(|(of, range)| *of == slot && range.overlaps(part));
+                let is_refused = refused.iter().any(|of| of.slot == slot && of.range.overlaps(part));
                 let place = ByteRange::new(data_start + ByteCount(part.start.0), part.len);
                 if !is_refused && access.read(place).await.is_ok() {
                     let change = Change::Included { slot: DriveIndex(slot as u16), ranges: vec![part] };
@@ -169,9 +201,48 @@ impl Written {
                 }
             }
         }
-        for (slot, range) in refused {
+        for Refused { slot, range, .. } in refused {
             self.changes.push(Change::Excluded { slot: DriveIndex(slot as u16), ranges: vec![range] });
         }
+    }
+
+    /// Punctures the data blocks among those that members `refused` whose content redundancy does not give back, as others of their columns
+    /// are missing. Parity, which counts what they were to hold, counts zeros afterwards. A replay that is interrupted here begins with
+    /// the parity of its records again. Members that failed at it, by slot.
+    pub(super) async fn puncture_refused(
+        &mut self,
+        array: &Array,
+        volume: &Volume,
+        members: &BTreeMap<usize, Access>,
+        refused: &[Refused],
+    ) -> BTreeMap<usize, IoError> {
+        let state = volume_state(array, volume);
+        let data_start = ByteOffset(volume.label().data_start_bytes);
+        let (mut errors, mut written) = (BTreeMap::new(), BTreeMap::new());
+        for Refused { slot, range, bytes } in refused {
+            let column = Column::of(volume, &state, DriveIndex(*slot as u16), *range);
+            let Some(column) = column.filter(|column| !column.gives_back(&state, members, refused)) else {
+                continue;
+            };
+            let mut is_followed = true;
+            for (cell, role) in column.parity() {
+                let slot = cell.drive.as_usize();
+                let Some(access) = members.get(&slot) else { continue };
+                let place =
+                    ByteRange::new(data_start + ByteCount((cell.offset + column.within).0), range.len);
+                match count_as_zeros(access, place, (&column, role), bytes).await {
+                    Ok(()) => drop(written.insert(slot, access)),
+                    Err(error) if error.kind == IoErrorKind::Medium => is_followed = false,
+                    Err(error) => drop(errors.insert(slot, error)),
+                }
+            }
+            if is_followed {
+                let (slot, ranges) = (column.home.0, vec![column.home.1]);
+                self.changes.push(Change::Punctured { slot, ranges });
+            }
+        }
+        errors.extend(flush(written).await);
+        errors
     }
 
     /// Members whose refused blocks cannot be listed: these fail.
@@ -186,4 +257,78 @@ impl Written {
         });
         failed
     }
+}
+
+/// The columns of a stripe in which a block of data lies.
+struct Column {
+    map: StripeMap,
+    region: RegionIndex,
+    index: DataIndex,
+    within: ByteCount,
+    len: ByteCount,
+    drive: DriveIndex,
+    /// By which drive and range the block is named in the list of punctured blocks.
+    home: (DriveIndex, ByteRange),
+}
+
+impl Column {
+    /// `None`: it is no block of data, or no redundancy counts it.
+    fn of(volume: &Volume, state: &VolumeState, drive: DriveIndex, range: ByteRange) -> Option<Column> {
+        let (regions, geometry) = (Regions::of(&volume.geometry), &volume.geometry);
+        let located = geometry.locate(drive, range.start).filter(|_| geometry.parity_strips() > 0)?;
+        let map = state.map(&regions, located.stripe);
+        let cell_start = range.start.align_down(geometry.strip().bytes());
+        let is_here = |(cell, _): &(Cell, Role)| cell.drive == drive && cell.offset == cell_start;
+        let Some((_, Role::Data { index, .. })) = map.cells().find(is_here) else { return None };
+        let within = range.start - cell_start;
+        let home = geometry.stripe_map(located.stripe).data_cell(index, CopyIndex(0));
+        let home = (home.drive, ByteRange::new(home.offset + within, range.len));
+        let region = regions.region_of(located.stripe);
+        // Redundancy that is to be resynced counts nothing.
+        let region = Some(region).filter(|region| state.is_synced(*region))?;
+        Some(Column { map, region, index, within, len: range.len, drive, home })
+    }
+
+    /// Where P and Q are.
+    fn parity(&self) -> impl Iterator<Item = (Cell, Role)> {
+        self.map.cells().filter(|(_, role)| matches!(role, Role::P | Role::Q))
+    }
+
+    /// Whether redundancy gives the block back that its drive refused.
+    fn gives_back(
+        &self,
+        state: &VolumeState,
+        members: &BTreeMap<usize, Access>,
+        refused: &[Refused],
+    ) -> bool {
+        let (mut missing, mut parity) = (0, 0);
+        let stale = state.stale_in(self.region);
+        for (cell, role) in self.map.cells() {
+            let place = ByteRange::new(cell.offset + self.within, self.len);
+            let is_refused =
+                refused.iter().any(|of| of.slot == cell.drive.as_usize() && of.range.overlaps(place));
+            let is_had = members.contains_key(&cell.drive.as_usize())
+                && !stale.contains(cell.drive)
+                && !is_refused
+                && !state.is_excluded(cell.drive, place);
+            match role {
+                Role::Data { .. } => missing += u16::from(!is_had || cell.drive == self.drive),
+                Role::P | Role::Q => parity += u16::from(is_had),
+                Role::Spare => {}
+            }
+        }
+        missing <= parity
+    }
+}
+
+/// Reads parity of columns, and writes it as if a block of data that counts there were zeros.
+async fn count_as_zeros(
+    access: &Access,
+    place: ByteRange,
+    (column, role): (&Column, Role),
+    bytes: &Slice,
+) -> std::result::Result<(), IoError> {
+    let mut parity = access.read(place).await?;
+    engine::count_as_zeros(&column.map, column.index, bytes, (role, &mut parity))?;
+    access.write_data(place.start, env::Buf::copy_of(&parity).freeze()).await.result.map(|_| ())
 }

@@ -15,7 +15,7 @@
 //!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
 //! - What is carried out leaves the lists of blocks: a punctured block that it wrote holds data again, also where a drive did not keep
 //!   it, as the same record has its redundancy. An excluded block stays so unless its drive can read it. A block that a drive
-//!   refuses is excluded. These changes are recorded together with the next identity, before which the records count.
+//!   refuses is excluded, and punctured where redundancy does not give it back: it costs no other block. These changes are recorded together with the next identity, before which the records count.
 //! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
 //!   cannot do without it keep their identity, and wait for it.
 
@@ -217,6 +217,8 @@ impl Arrays {
             let start = ByteOffset(volume.label().data_start_bytes);
             let (failed, refused) = carry_out(&members, start, patches).await;
             errors.extend(failed);
+            members.retain(|slot, _| !errors.contains_key(slot));
+            errors.extend(written.puncture_refused(array, volume, &members, &refused).await);
             written.look_at_excluded(&members, start, refused).await;
             errors.extend(written.unlisted(volume, &array.label()));
         }

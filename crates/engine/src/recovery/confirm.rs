@@ -46,7 +46,11 @@ impl Recovery {
         for (drive, range) in not_kept.iter().copied() {
             if !self.is_had(stripe, (drive, range), &not_kept).await {
                 // What is in redundancy agrees with what was written. It is given up, so that the others of its columns are protected.
-                self.mend(stripe, &Places::from_iter([(drive, range)]), Mend::GiveUp).await?;
+                for sector in self.sectors_of(range) {
+                    let Some(located) = self.locate(drive, sector.start) else { continue };
+                    let columns = ByteRange::new(ByteOffset(located.within.0), sector.len);
+                    self.take_for_lost(stripe, columns, Mend::GiveUp).await?;
+                }
                 return Err(IoError::new(IoErrorKind::Medium));
             }
         }
@@ -57,8 +61,11 @@ impl Recovery {
     /// again, as far as they can read it; otherwise the blocks are punctured, and count as zeros. So the others of their columns stay what
     /// they are. The caller holds the columns exclusively.
     ///
+    /// Until parity is put back it counts what was refused. So the record of the write is not revoked: a replay punctures what is refused
+    /// again, and what is put back has a later record. A block is listed, and counts as zeros, when parity counts it so.
+    ///
     /// # Errors
-    /// When the write's record cannot be revoked, or a block not be listed. Then these blocks, and those that need them, cannot be read.
+    /// When a block cannot be listed. Then these blocks, and those that need them, cannot be read.
     pub(super) async fn put_back(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -72,8 +79,6 @@ impl Recovery {
             }
             return Ok(());
         }
-        // Or a replay would carry the write out again.
-        self.silence(stripe).await?;
         for told in unkept {
             let (drive, range) = (told.drive, told.range);
             let Some(located) = self.locate(drive, range.start) else { continue };
@@ -81,9 +86,6 @@ impl Recovery {
             let outcome = member.read(self.raw(range.start), smallvec![env::Buf::unpooled(range.len)]).await;
             let held = outcome.result.ok().and_then(|_| outcome.buffers.into_iter().next());
             let is_held = held.is_some();
-            if !is_held && let Some((home, named)) = self.home_of(drive, range) {
-                self.list_lost(home, named).await?;
-            }
             let old = held.map_or(Slice::zero(range.len), env::Buf::freeze);
             let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
             let request = Request::Write { range: ByteRange::new(ByteOffset(start), range.len) };
@@ -97,6 +99,8 @@ impl Recovery {
             }
             if is_held {
                 self.include_what_is_kept(drive, &member, range).await;
+            } else if let Some((home, named)) = self.home_of(drive, range) {
+                self.list_lost(home, named).await?;
             }
         }
         Ok(())

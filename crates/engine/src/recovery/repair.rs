@@ -101,7 +101,7 @@ impl Recovery {
                 self.report_medium_error(drive, range, true, true);
             }
             for run in unreadable {
-                // What counts as zeros is known to be lost.
+                // What counts as zeros is known to be lost, and redundancy gives back the others of its columns.
                 let zeros = self.zeros_within(drive, run);
                 let mut at = run.start;
                 for zero in zeros.iter().copied().chain([ByteRange::new(run.end(), ByteCount::ZERO)]) {
@@ -110,7 +110,6 @@ impl Recovery {
                     if !before.is_empty() {
                         self.mend_run(stripe, drive, &member, before, &mut lost).await?;
                     }
-                    lost.extend(self.sectors_of(zero).map(|sector| (drive, sector)));
                 }
             }
         }

@@ -10,7 +10,7 @@
 use crate::stripe::Stripes;
 use crate::stripe::execute::{Lying, Memory};
 use env::{Buf, IoError, IoErrorKind, Slice, Work};
-use layout::Role;
+use layout::{DataIndex, Role, StripeMap};
 use parity::{Change, Data, Lost, Parity, Piece, Strip, Verdict};
 use plan::{Compute, ComputeKind, Mismatch, Plan, Source, Target, Term};
 use smallvec::SmallVec;
@@ -122,6 +122,30 @@ fn missing() -> IoError {
 fn refused(error: parity::Error) -> IoError {
     tracing::error!("parity refused a plan: {error}");
     missing()
+}
+
+/// Bytes of a data strip count as zeros from now on: the same bytes of P or Q of its stripe follow.
+///
+/// # Errors
+/// When these are not as many bytes, or the role is not that of parity.
+pub fn count_as_zeros(
+    map: &StripeMap,
+    index: DataIndex,
+    bytes: &Slice,
+    (role, parity): (Role, &mut [u8]),
+) -> Result<(), IoError> {
+    let mut zeros = env::Buf::unpooled(bytes.len());
+    let mut held = env::Buf::unpooled(bytes.len());
+    zeros.bytes_mut().fill(0);
+    bytes.copy_to(held.bytes_mut());
+    let exponent = if role == Role::Q { map.q_exponent(index) } else { 0 };
+    let changes = [Change::new(exponent, held.bytes(), zeros.bytes())];
+    let (p, q) = match role {
+        Role::P => (Some(parity), None),
+        Role::Q => (None, Some(parity)),
+        Role::Data { .. } | Role::Spare => return Err(missing()),
+    };
+    parity::update(p, q, &changes).map_err(refused)
 }
 
 impl Stripes {
