@@ -122,14 +122,23 @@ impl Array {
     }
 
     /// Nobody can tell which stripes are initialised: of the volumes of which it was recorded all count as initialised, with redundancy that
-    /// has to be made anew. These regions, to be marked.
+    /// has to be made anew: no journal speaks for stripes that it never had. These regions, to be marked; the label is recorded with the next
+    /// change.
     pub(crate) fn take_all_for_initialised(&self) -> Vec<u32> {
         let volumes = self.volumes();
         let by_stripe = volumes.iter().filter(|volume| volume.is_initialised_by_stripe());
-        let regions: Vec<u32> = by_stripe.flat_map(|volume| volume.regions()).collect();
         let mut record = self.initialised.borrow_mut();
         let uncertain = |region: &u32| record.as_ref().is_some_and(|record| !record.is_initialised(*region));
-        let regions: Vec<u32> = regions.into_iter().filter(uncertain).collect();
+        let mut label = self.label.borrow_mut();
+        let mut regions = Vec::new();
+        for volume in by_stripe {
+            let known = regions.len();
+            regions.extend(volume.regions().filter(uncertain));
+            if let Some(label) = label.volume_mut(volume.uuid()).filter(|_| regions.len() > known) {
+                label.journal.iter_mut().for_each(|journal| journal.tells_all = false);
+                volume.set_label(label.clone());
+            }
+        }
         record.iter_mut().for_each(|record| regions.iter().for_each(|region| record.complete(*region)));
         regions
     }
@@ -144,9 +153,14 @@ impl Arrays {
     /// Reads what all current members say of initialised stripes. Whether that is all there is to know.
     pub(crate) async fn read_record(&self, array: &Array) -> bool {
         let label = array.label();
-        let (regions, Some(blocks)) = (label.regions(), label.initialisation_blocks) else {
-            *array.initialised.borrow_mut() = None;
-            return true;
+        let regions = label.regions();
+        let Some(blocks) = label.initialisation_blocks else {
+            // A label that was written before a start could leave the record out of an array that has one. What is in it is not known then:
+            // an array that starts so was also served so, with all stripes counted as initialised.
+            let is_left_out = label.volume.iter().any(|volume| volume.initialised_by_bytes.is_some());
+            let unknown = is_left_out.then(|| InitRecord::new(array.uuid, regions, table_blocks(regions)));
+            *array.initialised.borrow_mut() = unknown;
+            return !is_left_out;
         };
         let mut members: Vec<RecordCopies> = Vec::new();
         for place in array.places() {

@@ -222,12 +222,14 @@ impl Lifecycle {
         if !self.arrays.read_record(array).await {
             let regions = array.take_all_for_initialised();
             let text = format!(
-                "which stripes of {} are initialised cannot be read from any drive: {} are resynced, and blocks that no host has written may read as anything",
+                "no drive can tell which stripes of {} are initialised: {} are resynced, and blocks that no host has written may read as anything",
                 array.names(),
                 counted(regions.len(), "region")
             );
-            let (cause, effect) =
-                ("the record cannot be read", "redundancy is missing there until the resync is complete");
+            let (cause, effect) = (
+                "the record of them cannot be read, or an earlier version left it out of the label",
+                "redundancy is missing there until the resync is complete",
+            );
             self.events.report(EventCode::ArrayMapUnreadable, &array.name(), cause, effect, text);
             for region in regions {
                 map.mark(region);
