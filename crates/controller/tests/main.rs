@@ -12,6 +12,7 @@ mod events;
 mod failed;
 mod first_losses;
 mod foreign;
+mod full_list;
 mod grown;
 mod half_done;
 mod hosts;
