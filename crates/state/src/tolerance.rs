@@ -5,10 +5,13 @@
 //! - In an unsynced region parity is not trusted, so the loss of any drive with data there costs these data. A replayed log vouches for
 //!   all drives; an operator who forced the region, for those that were missing then.
 //! - Copies are trusted though they are unsynced: the first one that can be read counts.
-//! - Of blocks that a drive did not keep (excluded), redundancy alone has the content: their drive counts as missed.
+//! - Of blocks that a drive did not keep (excluded), redundancy alone has the content: their drive counts as missed. Where several drives
+//!   have such blocks all of them do, so that less may be stated than is tolerated. Punctured blocks among them count as zeros in
+//!   redundancy, which needs nothing of their drive.
 //!
 //! Regions that read as zeros have no data to lose.
 
+use crate::punctured::BlockList;
 use crate::region_set::RegionSet;
 use crate::regions::Regions;
 use crate::volume::VolumeState;
@@ -23,6 +26,10 @@ struct Stake {
     missed: DriveSet,
     /// Drives of which the loss costs data in some region whose parity is not trusted.
     alone: DriveSet,
+    /// By drive, how many such regions there are.
+    alone_in: Vec<u32>,
+    /// How many runs of blocks are excluded, each of which is in a region at most.
+    excluded_in: u32,
     /// Data are lost already.
     has_lost: bool,
 }
@@ -31,6 +38,14 @@ impl Stake {
     fn survives(&self, more: &DriveSet) -> bool {
         let lost = self.missed.union(more).intersection(&DriveSet::first(self.geometry.drives()));
         !self.has_lost && self.alone.intersection(more).is_empty() && self.geometry.survives_set(&lost)
+    }
+
+    /// In how many places the loss of these drives costs data: regions, and runs of blocks that a drive did not keep.
+    fn costs(&self, more: &DriveSet) -> u32 {
+        let alone: u32 = more.iter().filter_map(|slot| self.alone_in.get(slot.as_usize())).sum();
+        let lost = self.missed.union(more).intersection(&DriveSet::first(self.geometry.drives()));
+        let needs_excluded = !self.geometry.survives_set(&lost);
+        alone + if needs_excluded { self.excluded_in.max(1) } else { 0 }
     }
 
     fn at_least(&self) -> DriveCount {
@@ -59,6 +74,12 @@ impl Tolerance {
     /// Whether the failure of all these drives costs no data, and the volume is served without them.
     pub fn survives(&self, more: &DriveSet) -> bool {
         self.stakes.iter().all(|stake| stake.survives(more))
+    }
+
+    /// In how many places the failure of all these drives costs data that can be read now: regions, and runs of blocks that a drive did
+    /// not keep. What is lost already is not counted again; 0: nothing more is lost.
+    pub fn costs(&self, more: &DriveSet) -> u32 {
+        self.stakes.iter().map(|stake| stake.costs(more)).sum()
     }
 
     /// How many more drives may fail: whichever they are, and if they are the luckiest ones. Drives that miss something already are not
@@ -96,12 +117,24 @@ impl VolumeState {
     pub fn tolerance(&self, regions: &Regions, failing: &DriveSet) -> Tolerance {
         let mut stake = Stake {
             geometry: *regions.geometry(),
-            missed: self.missed(failing).union(&self.excluded_somewhere()),
+            missed: self.missed(failing),
             alone: DriveSet::EMPTY,
+            alone_in: vec![0; usize::from(self.drives().0)],
+            excluded_in: 0,
             has_lost: false,
         };
-        let in_service = self.in_service.minus(failing);
         let doubtful = self.doubtful();
+        for slot in self.excluded_somewhere().iter() {
+            let blocks = self.excluded_with_content(slot, regions.geometry());
+            if !blocks.is_empty() {
+                stake.missed.insert(slot);
+                stake.excluded_in += blocks.ranges().len() as u32;
+                // What redundancy alone has is lost where that is not trusted.
+                let exposed = self.exposed(slot, doubtful.clone());
+                stake.has_lost |= exposed.iter().any(|region| blocks.overlaps(regions.place_of(region)));
+            }
+        }
+        let in_service = self.in_service.minus(failing);
         let with_data = if doubtful.is_empty() { DriveSet::EMPTY } else { drives_with_data(regions) };
         for slot in with_data.iter() {
             let exposed = self.exposed(slot, doubtful.clone());
@@ -109,14 +142,29 @@ impl VolumeState {
             match in_service.contains(slot) {
                 true => {
                     stake.has_lost |= !exposed.intersection(stale).is_empty();
-                    if !exposed.minus(stale).is_empty() {
+                    let exposed = exposed.minus(stale);
+                    if !exposed.is_empty() {
                         stake.alone.insert(slot);
+                        stake.alone_in[slot.as_usize()] = exposed.len();
                     }
                 }
                 false => stake.has_lost |= !exposed.is_empty(),
             }
         }
         Tolerance { stakes: vec![stake] }
+    }
+
+    /// Excluded blocks of a slot of which redundancy has what hosts wrote: not those that are punctured as well.
+    fn excluded_with_content(&self, slot: DriveIndex, geometry: &Geometry) -> BlockList {
+        let mut blocks = self.slots[slot.as_usize()].excluded.clone();
+        // Punctured blocks are named where their first copy belongs.
+        let named = match geometry.level() {
+            Level::Raid1 => Some(DriveIndex(0)),
+            _ => self.has_parity.then_some(slot),
+        };
+        let punctured = named.map(|named| self.slots[named.as_usize()].punctured.ranges());
+        punctured.into_iter().flatten().for_each(|range| blocks.remove(*range));
+        blocks
     }
 
     /// Regions in which parity is not trusted, whichever drives are there.

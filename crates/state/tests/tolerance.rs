@@ -249,6 +249,43 @@ fn a_drive_that_did_not_keep_a_block_counts_as_missed() {
     }
 }
 
+/// A drive whose loss costs nothing that can be read now was counted with what was lost already: an order to take it out was refused.
+#[test]
+fn what_is_lost_already_is_not_lost_again() {
+    let one = |slot: u16| DriveSet::EMPTY.with(DriveIndex(slot));
+    // A drive is filled, and a region is unsynced in which that has not been done: its blocks are lost there.
+    let (regions, mut state) = raid(Level::Raid5, 4);
+    let first = RegionSet::first(1);
+    let in_service = state.in_service();
+    state.apply(&Change::Drive { slot: DriveIndex(1), stale: first.clone(), in_service });
+    state.apply(&Change::Unsynced(first));
+    let tolerance = state.tolerance(&regions, &DriveSet::EMPTY);
+    assert!(!tolerance.survives(&DriveSet::EMPTY), "the test shows nothing");
+    assert_eq!((tolerance.costs(&one(1)), more(&state, &regions)), (0, (0, 0)));
+    assert!(tolerance.costs(&one(2)) > 0);
+    // Blocks are lost that their drive keeps no zeros for: redundancy does without them.
+    let ranges = vec![ByteRange::new(ByteOffset::ZERO, ByteCount(4096))];
+    for (level, drives, whole) in [(Level::Raid5, 4, 1), (Level::Raid6, 5, 2), (Level::Raid1, 3, 2)] {
+        let (regions, mut state) = raid(level, drives);
+        state.apply(&Change::Punctured { slot: DriveIndex(0), ranges: ranges.clone() });
+        state.apply(&Change::Excluded { slot: DriveIndex(0), ranges: ranges.clone() });
+        assert_eq!(more(&state, &regions), (whole, whole), "{level}");
+        assert_eq!(state.tolerance(&regions, &DriveSet::EMPTY).costs(&one(2)), 0, "{level}");
+        state.apply(&Change::Rewritten { slot: DriveIndex(0), ranges: ranges.clone() });
+        assert_eq!(more(&state, &regions), (whole - 1, whole - 1), "{level}: rewritten");
+    }
+}
+
+/// What redundancy alone has is lost with it.
+#[test]
+fn a_block_that_its_drive_did_not_keep_is_lost_where_parity_is_not_trusted() {
+    let (regions, mut state) = raid(Level::Raid4, 4);
+    let ranges = vec![ByteRange::new(ByteOffset::ZERO, ByteCount(4096))];
+    state.apply(&Change::Excluded { slot: DriveIndex(1), ranges });
+    state.apply(&Change::Unsynced(RegionSet::first(1)));
+    assert_eq!(more(&state, &regions), (0, 0), "the drive with parity has no data, and something is lost");
+}
+
 /// Regions that no host has written read as zeros whatever fails.
 #[test]
 fn an_uninitialised_volume_tolerates_as_much_as_an_initialised_one() {
