@@ -206,6 +206,7 @@ fn every_level_is_created_served_and_survives_what_it_promises() {
                     .ask(Command::DriveOffline {
                         drive: (*drive).into(),
                         accept_data_loss: false,
+                        accepted: None,
                         dry_run: false,
                     })
                     .is_ok()
@@ -295,6 +296,7 @@ fn a_second_volume_that_is_interrupted_in_the_making_is_whole_or_not_there() {
                     .ask(Command::DriveOffline {
                         drive: drive.into(),
                         accept_data_loss: false,
+                        accepted: None,
                         dry_run: false,
                     })
                     .unwrap();
@@ -440,7 +442,12 @@ fn a_volume_that_is_made_while_a_drive_is_filled_is_whole_on_that_drive_too() {
     let before = bench.try_read("new", 0, 4 * MIB).unwrap();
     for out in ["b", "c"] {
         bench
-            .ask(Command::DriveOffline { drive: out.into(), accept_data_loss: false, dry_run: false })
+            .ask(Command::DriveOffline {
+                drive: out.into(),
+                accept_data_loss: false,
+                accepted: None,
+                dry_run: false,
+            })
             .unwrap();
         assert!(bench.try_read("new", 0, 4 * MIB).unwrap() == before, "without drive {out}");
         bench.ask(Command::DriveOnline { drive: out.into() }).unwrap();

@@ -59,7 +59,12 @@ fn expect_redundancy(bench: &mut Bench, event: u64) {
     }
     for drive in DRIVES {
         bench
-            .ask(Command::DriveOffline { drive: drive.into(), accept_data_loss: false, dry_run: false })
+            .ask(Command::DriveOffline {
+                drive: drive.into(),
+                accept_data_loss: false,
+                accepted: None,
+                dry_run: false,
+            })
             .unwrap();
         let without = bench.try_read("data", 0, ALL).unwrap();
         let other = (0..ALL as usize).find(|&at| without[at] != whole[at]);

@@ -99,7 +99,12 @@ fn expect_all(bench: &mut Bench, name: &str, all: &[u8], what: &str) {
 fn expect_redundancy(bench: &mut Bench, name: &str, drives: &[&str], all: &[u8], what: &str) {
     for drive in drives {
         bench
-            .ask(Command::DriveOffline { drive: (*drive).into(), accept_data_loss: false, dry_run: false })
+            .ask(Command::DriveOffline {
+                drive: (*drive).into(),
+                accept_data_loss: false,
+                accepted: None,
+                dry_run: false,
+            })
             .unwrap();
         expect_all(bench, name, all, &format!("{what} without {drive}"));
         bench.ask(Command::DriveOnline { drive: (*drive).into() }).unwrap();

@@ -103,7 +103,12 @@ fn a_volume_that_can_do_without_a_drive_has_all_of_it_without_a_restart() {
         set_length(&bench, &THREE, LARGE);
         for (number, drive) in THREE.into_iter().enumerate() {
             bench
-                .ask(Command::DriveOffline { drive: drive.into(), accept_data_loss: false, dry_run: false })
+                .ask(Command::DriveOffline {
+                    drive: drive.into(),
+                    accept_data_loss: false,
+                    accepted: None,
+                    dry_run: false,
+                })
                 .expect("it can be spared");
             bench.write("data", 0, 200 + number as u8, STRIP);
             let note = rescanned(&mut bench, drive);

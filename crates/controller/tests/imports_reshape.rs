@@ -211,7 +211,12 @@ fn a_reshape_of_md_goes_on_here_and_its_volume_holds_the_same_before_during_and_
         // Redundancy is that of the new layout.
         for name in &NAMES[..usize::from(half.drives.1)] {
             bench
-                .ask(Command::DriveOffline { drive: (*name).into(), accept_data_loss: false, dry_run: false })
+                .ask(Command::DriveOffline {
+                    drive: (*name).into(),
+                    accept_data_loss: false,
+                    accepted: None,
+                    dry_run: false,
+                })
                 .unwrap();
             expect_all(&mut bench, &all, &format!("{what} without {name}"));
             bench.ask(Command::DriveOnline { drive: (*name).into() }).unwrap();

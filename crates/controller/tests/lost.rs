@@ -24,11 +24,11 @@ fn lost(more: usize, take_out: impl Fn(String) -> Command) -> Bench {
 }
 
 fn offline(drive: String) -> Command {
-    Command::DriveOffline { drive, accept_data_loss: false, dry_run: false }
+    Command::DriveOffline { drive, accept_data_loss: false, accepted: None, dry_run: false }
 }
 
 fn fail(drive: String) -> Command {
-    Command::DriveFail { drive, accept_data_loss: false, dry_run: false }
+    Command::DriveFail { drive, accept_data_loss: false, accepted: None, dry_run: false }
 }
 
 fn spares(bench: &mut Bench) -> Vec<String> {

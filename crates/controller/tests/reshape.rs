@@ -105,7 +105,12 @@ pub fn expect_redundancy(bench: &mut Bench, bytes: u64) {
         let lost = &pair[..usize::from(info.may_lose).min(2)];
         for drive in lost {
             bench
-                .ask(Command::DriveOffline { drive: drive.clone(), accept_data_loss: false, dry_run: false })
+                .ask(Command::DriveOffline {
+                    drive: drive.clone(),
+                    accept_data_loss: false,
+                    accepted: None,
+                    dry_run: false,
+                })
                 .unwrap();
         }
         expect_content(bench, bytes);

@@ -173,7 +173,12 @@ fn expect_end(bench: &mut Bench, scene: Scene, size: u64) {
     if may_lose(bench) {
         for drive in ["a", ALL[scene.in_the_end() - 1]] {
             bench
-                .ask(Command::DriveOffline { drive: drive.into(), accept_data_loss: false, dry_run: false })
+                .ask(Command::DriveOffline {
+                    drive: drive.into(),
+                    accept_data_loss: false,
+                    accepted: None,
+                    dry_run: false,
+                })
                 .unwrap();
             expect_content(bench, scene, size);
             bench.ask(Command::DriveOnline { drive: drive.into() }).unwrap();

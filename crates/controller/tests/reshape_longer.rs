@@ -182,7 +182,12 @@ fn mirrors_that_become_longer_fill_their_own_room_and_nothing_of_the_next_volume
         bench.settle("data");
         for out in drives {
             bench
-                .ask(Command::DriveOffline { drive: out.into(), accept_data_loss: false, dry_run: false })
+                .ask(Command::DriveOffline {
+                    drive: out.into(),
+                    accept_data_loss: false,
+                    accepted: None,
+                    dry_run: false,
+                })
                 .expect("it can be spared");
             expect_content(&mut bench, size);
             bench.expect("data", size, 0, longer);
@@ -235,7 +240,12 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
     check(&mut bench);
     for lost in ["x", "y", "z"] {
         bench
-            .ask(Command::DriveOffline { drive: lost.into(), accept_data_loss: false, dry_run: false })
+            .ask(Command::DriveOffline {
+                drive: lost.into(),
+                accept_data_loss: false,
+                accepted: None,
+                dry_run: false,
+            })
             .unwrap();
         check(&mut bench);
         bench.ask(Command::DriveOnline { drive: lost.into() }).unwrap();

@@ -24,7 +24,7 @@ fn online(drive: &str) -> Command {
 }
 
 fn offline(drive: &str) -> Command {
-    Command::DriveOffline { drive: drive.into(), accept_data_loss: false, dry_run: false }
+    Command::DriveOffline { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
 }
 
 fn replace(drive: &str, with: &str) -> Command {

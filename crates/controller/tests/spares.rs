@@ -57,7 +57,14 @@ fn hold_something(drive: &world_sim::SimDrive) {
 }
 
 fn fail(bench: &mut Bench, drive: &str) {
-    bench.ask(Command::DriveFail { drive: drive.into(), accept_data_loss: false, dry_run: false }).unwrap();
+    bench
+        .ask(Command::DriveFail {
+            drive: drive.into(),
+            accept_data_loss: false,
+            accepted: None,
+            dry_run: false,
+        })
+        .unwrap();
 }
 
 fn policy(bench: &mut Bench, set: SetPolicy) {

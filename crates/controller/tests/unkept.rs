@@ -126,7 +126,9 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
                     bench.settle("data");
                     // Where a block of `b` is in redundancy alone, that loses one of `c`.
                     let (drive, accept_data_loss) = ("c".into(), true);
-                    bench.ask(Command::DriveFail { drive, accept_data_loss, dry_run: false }).unwrap();
+                    bench
+                        .ask(Command::DriveFail { drive, accept_data_loss, accepted: None, dry_run: false })
+                        .unwrap();
                 }
             }
         });

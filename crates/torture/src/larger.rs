@@ -153,7 +153,7 @@ async fn rescan(host: &Host, slot: DriveIndex) -> Result<()> {
     let Some(name) = shown.drives.get(slot.as_usize()).map(|drive| drive.name.clone()) else { return Ok(()) };
     scene.machine.asked.borrow_mut().insert(scene.machine.drive_at(&name));
     match host.ask(Command::DriveRescan { drive: name.clone(), was_bytes: None }).await {
-        Ok(Reply::Drive { drive, notes }) => {
+        Ok(Reply::Drive { drive, notes, .. }) => {
             scene.tell_of("operator", || format!("{name}: {}", notes.join("; ")));
             if notes.iter().any(|note| note.contains(" now, and had ")) {
                 note_rescanned(scene, &drive.name, drive.size_bytes);

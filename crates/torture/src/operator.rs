@@ -303,11 +303,12 @@ pub(crate) async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> R
     scene.array.note_losses();
     let drive = host.place(slot);
     let (command, deed) = match action {
-        Action::Fail => {
-            (Command::DriveFail { drive, accept_data_loss: true, dry_run: false }, Deed::OperatorFails)
-        }
+        Action::Fail => (
+            Command::DriveFail { drive, accept_data_loss: true, accepted: None, dry_run: false },
+            Deed::OperatorFails,
+        ),
         _ => (
-            Command::DriveOffline { drive, accept_data_loss: true, dry_run: false },
+            Command::DriveOffline { drive, accept_data_loss: true, accepted: None, dry_run: false },
             Deed::OperatorTakesOffline,
         ),
     };

@@ -187,7 +187,7 @@ impl Commands {
     }
 
     pub(super) fn drive_reply(&self, drive: &Rc<Drive>, notes: Vec<String>) -> Reply {
-        Reply::Drive { drive: Box::new(self.drive_info(drive)), notes }
+        Reply::Drive { drive: Box::new(self.drive_info(drive)), notes, costs: Vec::new() }
     }
 
     pub(super) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {

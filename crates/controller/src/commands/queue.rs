@@ -207,11 +207,13 @@ impl Commands {
                 self.number().await;
                 Ok(self.drive_reply(&drive, notes))
             }
-            Command::DriveFail { drive, accept_data_loss, dry_run } => {
-                self.take_out(TakeOut { drive, cause: Cause::Operator, accept_data_loss, dry_run }).await
+            Command::DriveFail { drive, accept_data_loss, accepted, dry_run } => {
+                self.take_out(TakeOut { drive, cause: Cause::Operator, accept_data_loss, accepted, dry_run })
+                    .await
             }
-            Command::DriveOffline { drive, accept_data_loss, dry_run } => {
-                self.take_out(TakeOut { drive, cause: Cause::Offline, accept_data_loss, dry_run }).await
+            Command::DriveOffline { drive, accept_data_loss, accepted, dry_run } => {
+                self.take_out(TakeOut { drive, cause: Cause::Offline, accept_data_loss, accepted, dry_run })
+                    .await
             }
             Command::DriveOnline { drive } => {
                 self.drive_changed(self.lifecycle.take_in_again(&drive).await).await
@@ -249,7 +251,12 @@ impl Commands {
     }
 
     async fn take_out(self: &Rc<Self>, order: TakeOut) -> Result<Reply> {
-        self.drive_changed(self.lifecycle.take_out(&order).await).await
+        let (drive, notes, taking_out) = self.lifecycle.take_out(&order).await?;
+        let mut reply = self.drive_changed(Ok((drive, notes))).await?;
+        if let Reply::Drive { costs, .. } = &mut reply {
+            *costs = taking_out;
+        }
+        Ok(reply)
     }
 
     /// `volume expand`, `volume migrate`.

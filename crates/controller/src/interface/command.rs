@@ -4,7 +4,8 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{
-    AddSpare, AlarmSetting, DiscardLog, DiskKind, ReshapeVolume, SetPolicy, SetSchedule, SetTask, StartTask,
+    AddSpare, AlarmSetting, DiscardLog, DiskKind, DriveCost, ReshapeVolume, SetPolicy, SetSchedule, SetTask,
+    StartTask,
 };
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ pub enum Command {
         /// Also where data cannot be read without it; otherwise that is refused.
         #[serde(default)]
         accept_data_loss: bool,
+        /// What a `dry_run` said it costs, where that was accepted: it is refused where it costs more by now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        accepted: Option<Vec<DriveCost>>,
         /// Only say what it would cost; nothing is changed.
         #[serde(default)]
         dry_run: bool,
@@ -48,6 +52,9 @@ pub enum Command {
         /// Also where data cannot be read without it; otherwise that is refused.
         #[serde(default)]
         accept_data_loss: bool,
+        /// What a `dry_run` said it costs, where that was accepted: it is refused where it costs more by now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        accepted: Option<Vec<DriveCost>>,
         /// Only say what it would cost; nothing is changed.
         #[serde(default)]
         dry_run: bool,

@@ -10,6 +10,7 @@
 mod alarm;
 mod caller;
 mod command;
+mod costs;
 mod disks;
 mod error;
 mod foreign;
@@ -29,6 +30,7 @@ mod ups;
 pub use alarm::{AlarmInfo, AlarmSetting};
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
+pub use costs::DriveCost;
 pub use disks::{
     AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks,
 };

@@ -1,8 +1,9 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    AlarmInfo, Caller, CoverageInfo, DiskInfo, ForeignDrive, ForeignVolume, HealthInfo, HealthReport,
-    HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
+    AlarmInfo, Caller, CoverageInfo, DiskInfo, DriveCost, ForeignDrive, ForeignVolume, HealthInfo,
+    HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo,
+    UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -29,6 +30,9 @@ pub enum Reply {
         drive: Box<DriveInfo>,
         /// What is worth knowing, a sentence each.
         notes: Vec<String>,
+        /// What taking it out costs its volumes, where that was asked.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        costs: Vec<DriveCost>,
     },
     /// Drives: those of volumes by slot, then the others by name.
     Drives {

@@ -5,9 +5,9 @@ use crate::arrays::failures::Failing;
 use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
-use crate::interface::{Error, ErrorKind, Result, VolumeState};
+use crate::interface::{DriveCost, Error, ErrorKind, Result, VolumeState};
 use crate::inventory::Drive;
-use crate::lifecycle::{Lifecycle, OfDrive, OfVolume};
+use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Change;
 use ondisk::Cause;
 use std::rc::Rc;
@@ -25,35 +25,69 @@ pub(crate) struct TakeOut {
     pub(crate) cause: Cause,
     /// Also where data cannot be read without it.
     pub(crate) accept_data_loss: bool,
+    /// What an operator was told that it costs, and accepted: it is refused where it costs more.
+    pub(crate) accepted: Option<Vec<DriveCost>>,
     /// Only say what it would cost.
     pub(crate) dry_run: bool,
 }
 
-/// What it costs the volumes of an array to take out the drive of a slot: whether data cannot be read then, and a sentence for each
-/// volume that loses something.
-fn cost_of(array: &Array, slot: usize, drive: &str) -> (bool, Vec<String>) {
+/// What it costs the volumes of an array to take out the drive of a slot: those that lose something, with a sentence for each.
+fn costs_of(array: &Array, slot: usize, drive: &str) -> Vec<(DriveCost, String)> {
     let lost = DriveSet::EMPTY.with(DriveIndex(slot as u16));
-    let (mut loses_data, mut costs) = (false, Vec::new());
+    let mut costs = Vec::new();
     for volume in array.known_volumes().iter().filter(|volume| volume.is_served()) {
         let (now, then) = (array.tolerance(volume), array.tolerance_without(volume, &lost));
         let name = volume.name();
-        if !now.survives(&lost) {
-            loses_data = true;
-            costs
-                .push(format!("'{name}' would lose data: some of what is on drive {drive} is not redundant"));
-        } else if now.more().at_least.0 > 0 && then.more().at_least.0 == 0 {
-            costs.push(format!(
+        let cost = DriveCost {
+            volume: volume.uuid().to_string(),
+            lost_places: now.costs(&lost),
+            last_redundancy: now.more().at_least.0 > 0 && then.more().at_least.0 == 0,
+        };
+        if cost.loses_data() {
+            let text = format!("'{name}' would lose data: some of what is on drive {drive} is not redundant");
+            costs.push((cost, text));
+        } else if cost.last_redundancy {
+            let text = format!(
                 "'{name}' has no redundancy left without drive {drive}: the failure of another drive may lose data"
-            ));
+            );
+            costs.push((cost, text));
         }
     }
-    (loses_data, costs)
+    costs
+}
+
+impl TakeOut {
+    /// Looks whether what it costs was accepted.
+    fn check(&self, costs: &[(DriveCost, String)]) -> Result<()> {
+        let is_accepted = |cost: &DriveCost| match &self.accepted {
+            Some(accepted) => cost.is_within(accepted),
+            None => !cost.loses_data(),
+        };
+        let refused: Vec<&str> =
+            costs.iter().filter(|(cost, _)| !is_accepted(cost)).map(|(_, text)| text.as_str()).collect();
+        if refused.is_empty() || self.accept_data_loss || self.dry_run {
+            return Ok(());
+        }
+        let (text, what) = (&self.drive, refused.join("; "));
+        let verb = if self.cause == Cause::Offline { "offline" } else { "fail" };
+        Err(wrong(match self.accepted {
+            Some(_) => format!(
+                "{what}: that is more than was accepted; nothing was changed; run 'softroc drive {verb} {text}' again, which says what it costs now"
+            ),
+            None => format!(
+                "{what}; nothing was changed; wait for its tasks ('softroc task list'), or accept the loss with 'softroc drive {verb} --yes {text}'"
+            ),
+        }))
+    }
 }
 
 impl Lifecycle {
     /// `drive fail` and `drive offline`.
-    pub(crate) async fn take_out(self: &Rc<Self>, order: &TakeOut) -> Result<OfDrive> {
-        let TakeOut { drive: text, cause, accept_data_loss, dry_run } = order;
+    pub(crate) async fn take_out(
+        self: &Rc<Self>,
+        order: &TakeOut,
+    ) -> Result<(Rc<Drive>, Vec<String>, Vec<DriveCost>)> {
+        let TakeOut { drive: text, cause, dry_run, .. } = order;
         let drive = self.arrays.find_drive(text)?;
         let Some((array, slot)) = self.arrays.place_of(&drive) else {
             return Err(wrong(format!(
@@ -80,16 +114,11 @@ impl Lifecycle {
                 array.current_state(volume)
             )));
         }
-        let (loses_data, costs) = cost_of(&array, slot, text);
-        if loses_data && !accept_data_loss && !dry_run {
-            let costs = costs.join("; ");
-            let verb = if *cause == Cause::Offline { "offline" } else { "fail" };
-            return Err(wrong(format!(
-                "{costs}; nothing was changed; wait for its tasks ('softroc task list'), or accept the loss with 'softroc drive {verb} --yes {text}'"
-            )));
-        }
+        let costs = costs_of(&array, slot, text);
+        order.check(&costs)?;
+        let (costs, notes) = costs.into_iter().unzip();
         if *dry_run {
-            return Ok((drive, costs));
+            return Ok((drive, notes, costs));
         }
         let what = match cause {
             Cause::Offline => "taken offline by an operator",
@@ -104,7 +133,7 @@ impl Lifecycle {
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         self.arrays.record_out(&array, slot).await;
-        Ok((drive, costs))
+        Ok((drive, notes, costs))
     }
 
     /// `volume set --name`.

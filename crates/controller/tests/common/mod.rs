@@ -347,12 +347,12 @@ pub fn names(count: usize) -> Vec<String> {
 
 /// Takes a drive out as if it had failed, unless that loses data.
 pub fn fail_drive(drive: &str) -> Command {
-    Command::DriveFail { drive: drive.into(), accept_data_loss: false, dry_run: false }
+    Command::DriveFail { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
 }
 
 /// Takes a drive out for a while, unless that loses data.
 pub fn take_offline(drive: &str) -> Command {
-    Command::DriveOffline { drive: drive.into(), accept_data_loss: false, dry_run: false }
+    Command::DriveOffline { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
 }
 
 pub fn create(name: &str, level: &str, drives: &[&str]) -> Command {

@@ -24,6 +24,9 @@ mod tasks;
 mod watch;
 mod well;
 
+/// What of the cost of an order is accepted: all of it, or no more than was told.
+type Accepted = (bool, Option<Vec<controller::DriveCost>>);
+
 /// Asks; a controller that hangs is left alone after a while.
 ///
 /// # Errors
@@ -152,25 +155,25 @@ impl Control {
         each(commands.iter().map(|command| self.ask(command)), of, json, render::reply)
     }
 
-    /// Takes drives out one after the other. What each costs is asked first: on a terminal the operator decides; elsewhere the controller
-    /// refuses what loses data, unless `--yes` is given.
+    /// Takes drives out one after the other. What each costs is asked first: on a terminal the operator decides, and the order accepts no
+    /// more than was said; elsewhere the controller refuses what loses data, unless `--yes` is given.
     fn take_out(
         &self,
         drives: &[String],
         yes: bool,
         json: bool,
-        command: impl Fn(String, bool, bool) -> Command,
+        command: impl Fn(String, Accepted, bool) -> Command,
     ) -> Outcome {
         let mut answers = drives.iter().map(|drive| {
             let drive = named(drive)?;
-            let mut accepted = yes;
+            let mut accepted: Accepted = (yes, None);
             if std::io::stdin().is_terminal() && !yes {
-                let costs = self.ask(&command(drive.clone(), false, true))?;
-                if let Reply::Drive { notes, .. } = costs
-                    && !notes.is_empty()
-                {
-                    output::confirm(&format!("{}. Go on?", notes.join("; ")), false)?;
-                    accepted = true;
+                let answer = self.ask(&command(drive.clone(), (false, None), true))?;
+                if let Reply::Drive { notes, costs, .. } = answer {
+                    if !notes.is_empty() {
+                        output::confirm(&format!("{}. Go on?", notes.join("; ")), false)?;
+                    }
+                    accepted.1 = Some(costs);
                 }
             }
             self.ask(&command(drive, accepted, false))
@@ -196,13 +199,15 @@ impl Control {
             }
             DriveCommand::Stats { drives, sampling } => stats::drives(self, drives, sampling),
             DriveCommand::Fail { drives, yes, output } => {
-                self.take_out(drives, *yes, output.json, |drive, accept_data_loss, dry_run| {
-                    Command::DriveFail { drive, accept_data_loss, dry_run }
+                self.take_out(drives, *yes, output.json, |drive, accepted, dry_run| {
+                    let (accept_data_loss, accepted) = accepted;
+                    Command::DriveFail { drive, accept_data_loss, accepted, dry_run }
                 })
             }
             DriveCommand::Offline { drives, yes, output } => {
-                self.take_out(drives, *yes, output.json, |drive, accept_data_loss, dry_run| {
-                    Command::DriveOffline { drive, accept_data_loss, dry_run }
+                self.take_out(drives, *yes, output.json, |drive, accepted, dry_run| {
+                    let (accept_data_loss, accepted) = accepted;
+                    Command::DriveOffline { drive, accept_data_loss, accepted, dry_run }
                 })
             }
             DriveCommand::Online { drives, output } => {

@@ -47,6 +47,7 @@ pub fn run(control: &Control, address: &str) -> Outcome {
     control.ask(&Command::DriveFail {
         drive: format!("{VOLUME}:{PULLED}"),
         accept_data_loss: false,
+        accepted: None,
         dry_run: false,
     })?;
     let rebuild = wait_for(control, "rebuild", |tasks| {

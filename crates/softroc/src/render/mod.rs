@@ -19,7 +19,7 @@ use units::{ByteCount, both_capacities, counted, decimal_capacity};
 pub fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Done { notes } => with_notes("Done.".into(), notes),
-        Reply::Drive { drive, notes } => with_notes(one_drive(drive), notes),
+        Reply::Drive { drive, notes, .. } => with_notes(one_drive(drive), notes),
         Reply::Drives { drives } if drives.is_empty() => {
             "No drives. Register drives with 'softroc drive add DRIVE', or create a file drive with 'softroc drive add FILE --create SIZE'.".into()
         }

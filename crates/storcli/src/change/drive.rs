@@ -153,9 +153,12 @@ impl Change {
         let drive = || pd.drive.name.clone();
         let command = match self {
             Change::Online => Command::DriveOnline { drive: drive() },
-            Change::Offline => {
-                Command::DriveOffline { drive: drive(), accept_data_loss: false, dry_run: false }
-            }
+            Change::Offline => Command::DriveOffline {
+                drive: drive(),
+                accept_data_loss: false,
+                accepted: None,
+                dry_run: false,
+            },
             Change::Missing => return missing(pd, machine),
             Change::Good { force } => return good(pd, *force, machine),
             Change::StartRebuild => Command::TaskStart(StartTask {
@@ -205,8 +208,11 @@ fn missing(pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
         DriveState::Offline | DriveState::Stale => {
             // One that is out already cannot fail any more. Its volumes did without it: nothing is lost that they had.
             ask(machine, Command::DriveOnline { drive: drive() })?;
-            ask(machine, Command::DriveFail { drive: drive(), accept_data_loss: true, dry_run: false })
-                .map(|_| ())
+            ask(
+                machine,
+                Command::DriveFail { drive: drive(), accept_data_loss: true, accepted: None, dry_run: false },
+            )
+            .map(|_| ())
         }
         DriveState::Failed | DriveState::Missing if pd.drive.slot.is_some() => Ok(()),
         _ => Err(Refusal::new(WRONG_STATE, "the drive serves, or has no place; set it offline first")),
