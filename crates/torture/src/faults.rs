@@ -137,6 +137,10 @@ pub struct Faults {
     broken: Vec<Option<u64>>,
     /// Slots whose drive an operator has asked to have taken out, and who has not looked yet which drive that met.
     asked_out: DriveSet,
+    /// Drives that the controller took out for an operator who accepted no loss, and beside which nothing went wrong since.
+    vouched: DriveSet,
+    /// How often something happened that may cost a drive its place.
+    happened: u64,
     dead: DriveSet,
     away: DriveSet,
     unreadable: DriveSet,
@@ -155,6 +159,8 @@ impl Faults {
         Faults {
             broken: vec![None; drives],
             asked_out: DriveSet::EMPTY,
+            vouched: DriveSet::EMPTY,
+            happened: 0,
             dead: DriveSet::EMPTY,
             away: DriveSet::EMPTY,
             unreadable: DriveSet::EMPTY,
@@ -178,6 +184,7 @@ impl Faults {
         let left = DriveSet::first(DriveCount(count as u16));
         let all = [
             &mut self.asked_out,
+            &mut self.vouched,
             &mut self.dead,
             &mut self.away,
             &mut self.unreadable,
@@ -212,6 +219,7 @@ impl Faults {
     pub fn cannot_read(&mut self, drive: DriveIndex) {
         self.unreadable.insert(drive);
         self.ever_unreadable = true;
+        self.vouched = DriveSet::EMPTY;
     }
 
     /// Drives of which blocks cannot be read now.
@@ -233,12 +241,38 @@ impl Faults {
     pub fn suspect(&mut self, drive: DriveIndex, life: u64) {
         self.broken[drive.as_usize()] = Some(life);
         self.ever.insert(drive);
+        self.vouched = DriveSet::EMPTY;
+        self.happened += 1;
     }
 
     /// An operator is about to have the drive of a slot taken out, which may be another one by then.
     pub fn asks_out(&mut self, slot: DriveIndex, life: u64) {
         self.suspect(slot, life);
         self.asked_out.insert(slot);
+    }
+
+    /// The operator who asked accepts no loss: what the controller takes out costs no data, unless more goes wrong.
+    pub fn vouch(&mut self, slot: DriveIndex) {
+        self.vouched.insert(slot);
+    }
+
+    /// Whatever was vouched for, more may be lost from now on.
+    pub fn doubt(&mut self) {
+        self.vouched = DriveSet::EMPTY;
+    }
+
+    /// Drives whose loss costs no data, as the controller says.
+    pub fn vouched(&self) -> DriveSet {
+        self.vouched
+    }
+
+    /// What an operator asked was refused: of the drive of a slot only that holds which was so before, unless more happened meanwhile.
+    pub fn was_refused(&mut self, slot: DriveIndex, before: &Faults) {
+        self.vouched.remove(slot);
+        if self.happened == before.happened + 1 {
+            self.broken[slot.as_usize()] = before.broken[slot.as_usize()];
+            self.ever = before.ever.union(&self.ever.without(slot));
+        }
     }
 
     /// The operator has looked which drive that met, or it was refused.

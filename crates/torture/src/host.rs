@@ -443,7 +443,7 @@ pub(crate) fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
 }
 
 /// The drives that are being rebuilt: they serve where they are current already.
-fn rebuilt(volume: &VolumeInfo) -> DriveSet {
+pub(crate) fn rebuilt(volume: &VolumeInfo) -> DriveSet {
     let rebuilt = volume.drives.iter().enumerate().filter(|(_, drive)| drive.state == DriveState::Rebuilding);
     rebuilt.map(|(slot, _)| DriveIndex(slot as u16)).collect()
 }

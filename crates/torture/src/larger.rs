@@ -172,7 +172,7 @@ async fn rescan_without(host: &Host, slot: DriveIndex, rng: &mut Rng) -> Result<
     if !scene.is_redundant() || !faults::may_lose(scene, slot) || scene.array.may_move() {
         return Ok(());
     }
-    operator::take_out(host, operator::Action::TakeOffline, slot).await?;
+    operator::take_out(host, operator::Action::TakeOffline, slot, true).await?;
     let drive = scene.array.drives.borrow().get(slot.as_usize()).cloned();
     let is_over = Rc::new(Cell::new(false));
     if let Some((after, count)) = fails

@@ -22,6 +22,7 @@
 //! | `giving_up.rs` | in the end: the volume is deleted while drives hang, and another one made of them |
 //! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
 //! | `oracle.rs` | what every sector may hold, and why |
+//! | `tolerance.rs` | how many drives a volume may lose, as stated and as counted |
 //! | `stamp.rs` | what a sector holds, so that it tells whose it is |
 //! | `scene.rs`, `machine.rs` | what the harness knows of a volume; of the machine and the drives that volumes share |
 //! | `story.rs`, `tally.rs` | its story; its sum |
@@ -34,7 +35,7 @@
 //! parity that is degraded and was being written must be refused at its start; torture plays the operator who
 //! accepts it, and from then on excuses sectors of the missing drive beside a write that was interrupted, and
 //! no others: neither when a further drive dies, nor when the volume is read with as many drives removed as the level
-//! survives. The missing drive is no excuse for requests to fail any more.
+//! survives. The missing drive is no excuse for requests to fail any more. Nor is a drive that an operator takes out without accepting a loss.
 
 #![allow(clippy::disallowed_methods, reason = "seeds are run on threads of their own")]
 
@@ -66,6 +67,7 @@ mod silent;
 pub mod stamp;
 mod story;
 mod tally;
+mod tolerance;
 mod watch;
 mod workload;
 

@@ -10,6 +10,7 @@ use crate::log_devices;
 use crate::migrations;
 use crate::operator;
 use crate::scene::{Presence, Scene};
+use crate::tolerance;
 use crate::workload;
 use controller::{Command, ControllerHandle, DriveState, Reply, StartTask, Startable, TaskInfo, VolumeState};
 use engine::Volume;
@@ -283,7 +284,7 @@ impl Host {
                 shown.state, shown.resync
             ));
         }
-        Ok(())
+        tolerance::compare(scene, &shown)
     }
 
     pub async fn shut_down(&self) -> Result<()> {
@@ -438,6 +439,7 @@ async fn read_without(host: &Host) -> Result<()> {
             volume.reasons.join("; ")
         ));
     }
+    tolerance::compare(&host.scene, &volume)?;
     let volumes = host.volumes()?;
     look_at_zones(&host.scene, &volumes[0]).await
 }

@@ -240,6 +240,13 @@ impl Array {
         self.faults.borrow().bad().union(&self.out.get())
     }
 
+    /// Those of them whose loss may cost data where parity may not agree: an operator forced what it says of these (`forced`), or the
+    /// controller says that it costs none. That is not about blocks that cannot be read.
+    pub fn unaccepted(&self, forced: &DriveSet) -> DriveSet {
+        let faults = self.faults.borrow();
+        self.unreliable().minus(forced).minus(&faults.vouched()).union(&faults.unreadable())
+    }
+
     /// Takes note of drives that cannot be relied on, for every volume that lies on it.
     pub fn note_losses(&self) {
         let lost = self.unreliable();

@@ -279,7 +279,11 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) {
     scene.tell_of("operator", || format!("{action:?} (incident {number})"));
     // Nothing but a lost volume keeps these from being asked: the next look tells of that.
     let _ = match action {
-        Action::Fail | Action::TakeOffline => take_out(host, action, slot).await,
+        Action::Fail | Action::TakeOffline => {
+            // Draws of its own: histories of seeds that were kept stay what they are where the loss is accepted.
+            let accepts = Rng::new(scene.setup.seed, "acceptance", &format!("number {number}")).chance(1, 2);
+            take_out(host, action, slot, accepts).await
+        }
         Action::BringBack => bring_back(host, false).await,
         Action::ReplaceDead => replace_dead(host, false).await,
         Action::ReplaceServing => replace_serving(host, slot).await,
@@ -293,28 +297,49 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) {
     };
 }
 
-/// Takes a drive out that serves, where the level survives it.
-pub(crate) async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
+/// Takes a drive out that serves, where the level survives it. Without a word that accepts a loss, the controller refuses what costs data;
+/// what it does not refuse costs none.
+pub(crate) async fn take_out(
+    host: &Host,
+    action: Action,
+    slot: DriveIndex,
+    accept_data_loss: bool,
+) -> Result<()> {
     let scene = &host.scene;
     if !scene.is_redundant() || !faults::may_lose(scene, slot) {
         return Ok(());
     }
-    scene.array.faults.borrow_mut().asks_out(slot, scene.machine.life.get());
+    let life = scene.machine.life.get();
+    let before = scene.array.faults.borrow().clone();
+    scene.array.faults.borrow_mut().asks_out(slot, life);
+    if !accept_data_loss {
+        scene.array.faults.borrow_mut().vouch(slot);
+    }
     scene.array.note_losses();
     let drive = host.place(slot);
+    let (accepted, dry_run) = (None, false);
     let (command, deed) = match action {
-        Action::Fail => (
-            Command::DriveFail { drive, accept_data_loss: true, accepted: None, dry_run: false },
-            Deed::OperatorFails,
-        ),
-        _ => (
-            Command::DriveOffline { drive, accept_data_loss: true, accepted: None, dry_run: false },
-            Deed::OperatorTakesOffline,
-        ),
+        Action::Fail => {
+            (Command::DriveFail { drive, accept_data_loss, accepted, dry_run }, Deed::OperatorFails)
+        }
+        _ => {
+            (Command::DriveOffline { drive, accept_data_loss, accepted, dry_run }, Deed::OperatorTakesOffline)
+        }
     };
     match host.ask(command).await {
         Ok(_) => scene.did(deed),
-        Err(error) => scene.tell_of("operator", || format!("it is refused: {error}")),
+        Err(error) => {
+            scene.tell_of("operator", || format!("it is refused: {error}"));
+            if error.message.contains("would lose data") {
+                if accept_data_loss {
+                    return Error::wrong_state(format!("a loss that is accepted is refused: {error}"));
+                }
+                scene.did(Deed::OperatorIsTold);
+                scene.array.faults.borrow_mut().was_refused(slot, &before);
+            } else {
+                scene.array.faults.borrow_mut().doubt();
+            }
+        }
     }
     host.show().await?;
     scene.array.faults.borrow_mut().looked(slot);

@@ -335,7 +335,10 @@ impl Run {
         let events = self.sim.events();
         // What nobody read any more before the crash went astray all the same.
         crate::silent::note_strays(&self.scene);
-        self.scene.volumes().iter().for_each(|scene| scene.crash(fate));
+        for scene in self.scene.volumes() {
+            scene.array.faults.borrow_mut().doubt();
+            scene.crash(fate);
+        }
         match fate {
             Fate::Kill => {
                 self.sim.kill();

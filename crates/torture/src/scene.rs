@@ -393,7 +393,7 @@ impl Scene {
     pub fn may_fail(&self) -> bool {
         let bad = self.array.unreliable();
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
-        let unaccepted = bad.minus(&self.forced.get()).union(&self.array.faults.borrow().unreadable());
+        let unaccepted = self.array.unaccepted(&self.forced.get());
         !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
 

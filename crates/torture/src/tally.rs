@@ -47,6 +47,8 @@ pub enum Deed {
     OperatorFails,
     /// An operator takes a drive offline.
     OperatorTakesOffline,
+    /// An operator who accepts no loss is refused a drive, since that would lose data.
+    OperatorIsTold,
     /// An operator brings a drive back.
     OperatorBringsBack,
     /// An operator replaces a drive that is out.
@@ -97,7 +99,7 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 44] = [
+    pub const ALL: [Deed; 45] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -119,6 +121,7 @@ impl Deed {
         Deed::MisdirectsWrite,
         Deed::OperatorFails,
         Deed::OperatorTakesOffline,
+        Deed::OperatorIsTold,
         Deed::OperatorBringsBack,
         Deed::OperatorReplacesDead,
         Deed::OperatorReplacesServing,
@@ -196,6 +199,7 @@ impl Deed {
             Deed::MisdirectsWrite => "misdirected write",
             Deed::OperatorFails => "drive fail",
             Deed::OperatorTakesOffline => "drive offline",
+            Deed::OperatorIsTold => "drive fail, offline (would lose data)",
             Deed::OperatorBringsBack => "drive online",
             Deed::OperatorReplacesDead => "drive replace (out)",
             Deed::OperatorReplacesServing => "drive replace (serving)",

@@ -100,6 +100,7 @@ fn happen(scene: &Rc<Scene>, number: u64, which: usize, fault: Fault, rng: &mut 
     scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of(name, || format!("{fault:?} (incident {number})"));
     scene.did(fault.deed());
+    scene.volumes().iter().for_each(|volume| volume.array.faults.borrow_mut().doubt());
     if fault.may_cost_it() {
         distrust(scene, name);
     }
