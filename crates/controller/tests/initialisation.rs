@@ -87,6 +87,33 @@ fn a_rebuild_in_the_middle_of_the_initialisation_finishes() {
     }
 }
 
+/// `explain` spoke of a read-modify-write where the first write of a stripe writes all of it, and of reads that no drive is asked for.
+#[test]
+fn explain_tells_of_stripes_that_no_host_has_written() {
+    let (mut bench, names) = noisy("raid5", 4, 1, 33 * MIB + (512 << 20));
+    create(&mut bench, "raid5", &names);
+    let capacity = bench.show("data").capacity_bytes;
+    bench.write("data", 0, 1, 4096);
+    assert!(bench.show("data").initialisation.is_some(), "the last stripe is left");
+    let mut explain = |operation: &str, offset_bytes: u64| {
+        let explain = controller::Explain {
+            volume: Some("data".into()),
+            operation: operation.into(),
+            offset_bytes,
+            size_bytes: 4096,
+            ..controller::Explain::default()
+        };
+        match bench.ask(Command::Explain(explain)) {
+            Ok(controller::Reply::Explained { text, .. }) => text,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(explain("write", 0).contains("RMW: 4 drive I/Os"), "a host has written it");
+    let first = explain("write", capacity - 4096);
+    assert!(first.contains("recorded as initialised") && !first.contains("read "), "{first}");
+    assert!(explain("read", capacity - 4096).contains("no drive is asked"));
+}
+
 /// The process is killed at any event of the first writes to a new volume: what was flushed is there, each sector of all else is
 /// zeros or what was being written, never what the drive held before.
 #[test]

@@ -4,8 +4,8 @@ use crate::picture::{StepLine, body, state, step_lines, stripe_heading};
 use crate::reason::{cost_text, reason};
 use crate::text::{address, counted, exact};
 use crate::{
-    CopyChoice, Cost, ErrorKind, Health, Journal, Method, Plan, Recorded, Request, Unplannable, WHOLE_STRIP,
-    plan_into,
+    CopyChoice, Cost, ErrorKind, FirstWrite, Health, Journal, Method, Plan, Recorded, Request, Unplannable,
+    WHOLE_STRIP, first_write, known_zeros, plan_into,
 };
 use layout::Geometry;
 use serde::Serialize;
@@ -15,6 +15,12 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
 
 /// The most stripes that are explained at once.
 const MAX_STRIPES: u64 = 256;
+
+/// Why nothing is done on a stripe that is not initialised.
+const NEVER_WRITTEN: &str = "no host has written this stripe: it reads as zeros, and no drive is asked";
+
+/// What follows the first write of a stripe.
+const FIRST_WRITE: &str = "the drives are flushed and the stripe is recorded as initialised, once for all first writes that wait for it";
 
 /// What is asked of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -169,10 +175,11 @@ pub fn explain_in(
     range: ByteRange,
     health: impl Fn(StripeIndex) -> Health,
 ) -> Result<Explanation, Unplannable> {
-    explain_kept(geometry, kind, range, health, None)
+    explain_kept(geometry, kind, range, health, |_| true, None)
 }
 
-/// Explains a request on a range of a volume that keeps records, or none, of what is about to be written.
+/// Explains a request on a range of a volume that keeps records, or none, of what is about to be written, and of which some stripes may
+/// not be initialised.
 ///
 /// # Errors
 /// As [`explain`].
@@ -181,6 +188,7 @@ pub fn explain_kept(
     kind: RequestKind,
     range: ByteRange,
     health: impl Fn(StripeIndex) -> Health,
+    is_initialised: impl Fn(StripeIndex) -> bool,
     journal: Option<&dyn Journal>,
 ) -> Result<Explanation, Unplannable> {
     check_range(geometry, kind, range)?;
@@ -193,6 +201,14 @@ pub fn explain_kept(
         let piece = range.intersection(geometry.stripe_range(stripe));
         let start = ByteOffset((piece.start - geometry.stripe_start(stripe)).0);
         let within = ByteRange::new(start, piece.len);
+        if !is_initialised(stripe) {
+            let first = uninitialised(&mut plan, geometry, stripe, kind.on_stripe(within), &health(stripe))?;
+            first.into_iter().for_each(|mut part| {
+                part.journal = part.journal.filter(|_| journal.is_some());
+                explanation.add(part);
+            });
+            continue;
+        }
         let parts = journal.filter(|_| kind.on_stripe(within).is_write());
         let parts = parts.map_or_else(|| vec![within], |journal| journal.parts(stripe, within));
         for part in parts {
@@ -201,12 +217,14 @@ pub fn explain_kept(
             explanation.add(on_stripe(&plan, part, journal));
         }
     }
-    let asked = match (plan.request().range(), first == last) {
+    let asked_for = kind.on_stripe(range);
+    let asked = match (asked_for.range(), first == last) {
         (Some(_), _) => format!("{} at {}", exact(range.len.0), address(range.start.0)),
         (None, true) => format!("stripe {first}"),
         (None, false) => format!("stripes {first} to {last}"),
     };
-    explanation.title = format!("{geometry}: {} {asked}, {}", plan.request().name(), state(&plan));
+    explanation.title =
+        format!("{geometry}: {} {asked}, {}", asked_for.name(), state(geometry, &health(last)));
     Ok(explanation)
 }
 
@@ -218,6 +236,52 @@ impl Explanation {
         }
         self.stripes.push(stripe);
     }
+}
+
+/// What is done on a stripe that is not initialised: nothing, or all of it is written.
+fn uninitialised(
+    plan: &mut Plan,
+    geometry: &Geometry,
+    stripe: StripeIndex,
+    request: Request<'static>,
+    health: &Health,
+) -> Result<Vec<StripeExplanation>, Unplannable> {
+    // For its picture alone: no drive is asked, so that none is missing either.
+    plan_into(plan, geometry, stripe, request, &Health::optimal(geometry))?;
+    let whole = ByteRange::new(ByteOffset::ZERO, geometry.stripe_bytes());
+    let heading = stripe_heading(geometry, plan);
+    let Request::Write { range } = request else {
+        return Ok(vec![StripeExplanation {
+            method: Method::Nothing,
+            reason: NEVER_WRITTEN.to_owned(),
+            steps: Vec::new(),
+            cost: Cost::default(),
+            heading,
+            picture: format!("  cost: {}\n  why:  {NEVER_WRITTEN}\n", cost_text(&Cost::default())),
+            ..on_stripe(plan, request.range().unwrap_or(whole), None)
+        }]);
+    };
+    let none = || Some(Recorded::nothing("until it is recorded as initialised, the stripe reads as zeros"));
+    let mut parts = Vec::new();
+    let is_well = *health == Health::optimal(geometry);
+    let mut last = match first_write(geometry, &[range], is_well) {
+        FirstWrite::Whole => {
+            plan_into(plan, geometry, stripe, Request::Write { range: whole }, health)?;
+            on_stripe(plan, whole, none())
+        }
+        FirstWrite::OverZeros => {
+            plan_into(plan, geometry, stripe, Request::WriteZeroes { range: whole }, health)?;
+            parts.push(on_stripe(plan, whole, none()));
+            let (extents, cached) = ([range], known_zeros(geometry));
+            let request = Request::WriteExtents { extents: &extents, cached: &cached };
+            plan_into(plan, geometry, stripe, request, health)?;
+            StripeExplanation { heading, ..on_stripe(plan, range, none()) }
+        }
+    };
+    last.picture.push_str(&format!("  then: {FIRST_WRITE}\n"));
+    last.reason = format!("{}; {FIRST_WRITE}", last.reason);
+    parts.push(last);
+    Ok(parts)
 }
 
 /// What a plan does for a part of its stripe.

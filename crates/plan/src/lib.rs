@@ -112,6 +112,7 @@ mod check;
 mod emit;
 mod explain;
 mod extents;
+mod first_write;
 mod grid;
 mod method;
 mod picture;
@@ -131,6 +132,7 @@ mod write;
 
 pub(crate) use bands::Bands;
 pub use explain::{Explanation, RequestKind, StripeExplanation, explain, explain_in, explain_kept};
+pub use first_write::{FirstWrite, first_write, known_zeros};
 pub use method::{Alternative, Method, Price, Verdict};
 pub use picture::{StepLine, picture};
 pub use plan::Plan;

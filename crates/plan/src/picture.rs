@@ -7,8 +7,8 @@ use crate::grid::grid;
 use crate::reason::{computed_roles, cost_text, reason};
 use crate::text::{address, counted, exact, list, span};
 use crate::{
-    Compute, ComputeKind, Plan, Read, ReadPart, Request, ScratchSlot, Source, Step, Target, Term, Write,
-    WritePart,
+    Compute, ComputeKind, Health, Plan, Read, ReadPart, Request, ScratchSlot, Source, Step, Target, Term,
+    Write, WritePart,
 };
 use layout::{Geometry, Role};
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub fn picture(plan: &Plan) -> String {
             format!("{}{what} stripe {}", plan.request().name(), plan.stripe())
         }
     };
-    format!("{}: {asked}, {}\n\n{}", plan.geometry(), state(plan), body(plan))
+    format!("{}: {asked}, {}\n\n{}", plan.geometry(), state(plan.geometry(), plan.health()), body(plan))
 }
 
 /// The picture without its title.
@@ -65,9 +65,8 @@ pub(crate) fn body(plan: &Plan) -> String {
     text
 }
 
-/// The health the plan was made for, in words.
-pub(crate) fn state(plan: &Plan) -> String {
-    let (geometry, health) = (plan.geometry(), plan.health());
+/// A health, in words.
+pub(crate) fn state(geometry: &Geometry, health: &Health) -> String {
     let names = |drives: &mut dyn Iterator<Item = DriveIndex>| {
         let all: Vec<String> = drives.map(|drive| drive.to_string()).collect();
         format!("{} {}", if all.len() == 1 { "drive" } else { "drives" }, list(&all))

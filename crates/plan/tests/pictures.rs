@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use layout::{CopyIndex, DataIndex, Geometry, Level, Role};
 use plan::{
-    Cached, CopyChoice, ErrorKind, Health, Plan, Request, RequestKind, WHOLE_STRIP, explain, explain_in,
-    picture, plan_into,
+    Cached, CopyChoice, ErrorKind, Health, Method, Plan, Request, RequestKind, WHOLE_STRIP, explain,
+    explain_in, explain_kept, picture, plan_into,
 };
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
 
@@ -295,4 +295,33 @@ fn what_cannot_be_explained_is_refused_in_one_sentence() {
     }
     let lost = explain(&g, RequestKind::Read, kib(0, 128), &drives(&[0, 1])).unwrap_err();
     assert_eq!((lost.kind, lost.ranges), (ErrorKind::DataLost, vec![kib(0, 128)]));
+}
+
+/// A write to a stripe that no host had written was explained as a read-modify-write, which it is only later.
+#[test]
+fn the_first_write_of_a_stripe_is_explained_as_what_it_is() {
+    let g = geometry(Level::Raid5, 4);
+    let explain = |kind, range, failed: &[u16]| {
+        let health = drives(failed).iter().fold(Health::optimal(&g), Health::without);
+        explain_kept(&g, kind, range, |_| health, |stripe| stripe.0 != 1, None).unwrap()
+    };
+    let read = explain(RequestKind::Read, kib(192, 8), &[]);
+    assert_eq!((read.stripes[0].method, read.cost.drive_ios()), (Method::Nothing, 0));
+    assert!(read.to_string().contains("it reads as zeros, and no drive is asked"), "{read}");
+    // Two drives are lost, and nothing was there to be lost.
+    let lost = explain(RequestKind::Read, kib(192, 8), &[0, 1]);
+    assert_eq!(lost.cost.drive_ios(), 0);
+    assert!(lost.title.contains("drives 0 and 1 failed"), "{lost}");
+    // Zeros on each drive, then the data and its parity, without a read.
+    let small = explain(RequestKind::Write, kib(200, 8), &[]);
+    assert_eq!((small.cost.reads, small.cost.writes, small.stripes.len()), (0, 4 + 2, 2), "{small}");
+    assert!(small.to_string().contains("recorded as initialised"), "{small}");
+    assert!(small.title.contains("write 8 KiB at 200 KiB, optimal"), "{small}");
+    let large = explain(RequestKind::Write, kib(192, 128), &[]);
+    assert_eq!((large.cost.reads, large.cost.writes, large.stripes.len()), (0, 4, 1), "{large}");
+    let degraded = explain(RequestKind::Write, kib(200, 8), &[3]);
+    assert_eq!((degraded.cost.reads, degraded.cost.writes), (0, 3), "{degraded}");
+    // Its neighbour is initialised.
+    let both = explain(RequestKind::Write, kib(184, 16), &[]);
+    assert_eq!((both.stripes[0].method, both.stripes.len()), (Method::Rmw, 3), "{both}");
 }

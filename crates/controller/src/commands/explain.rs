@@ -62,7 +62,9 @@ impl Commands {
         let health = |stripe| failed.iter().fold(state.planned_health(&regions, stripe), Health::without);
         let journal = terms.as_ref().map(|terms| terms.told(&regions, &state, &failed));
         let journal = journal.as_ref().map(|journal| journal as &dyn plan::Journal);
-        let explanation = plan::explain_kept(geometry, kind, range, health, journal).map_err(invalid)?;
+        let is_initialised = |stripe| state.is_stripe_initialised(&regions, stripe);
+        let explained = plan::explain_kept(geometry, kind, range, health, is_initialised, journal);
+        let explanation = explained.map_err(invalid)?;
         let mut value = serde_json::to_value(&explanation).map_err(invalid)?;
         let mut text = explanation.to_string();
         if let Some(sentence) = cached {

@@ -20,20 +20,16 @@ use crate::stripe::{Stripes, begin_write};
 use env::locks::{ALL_COLUMNS, Guard, Mode};
 use env::sync::Signal;
 use env::{Durability, IoError, IoErrorKind, Slice, Slices};
-use layout::{DataIndex, Role};
-use plan::{Cached, Request};
+use plan::{FirstWrite, Request, first_write, known_zeros};
 use state::{Change, RegionIndex, StripeSet};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
 
 /// How often a region that is to be initialised as a whole looks again at a stripe that a write holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-
-/// A write of more runs of bytes than this writes all of its stripe at once.
-const MOST_EXTENTS: usize = 8;
 
 /// The bytes of a stripe's data that a host writes.
 fn written_by<'a>(request: &'a Request<'_>) -> &'a [ByteRange] {
@@ -80,9 +76,14 @@ impl Stripes {
             // What is to become zeros is zeros.
             Host::Payload(payload, durability) if !payload.is_zero() => {
                 let _changing = self.begin_change(stripe, self.whole_stripe());
-                let ended = match self.is_small(stripe, &payload, &request) {
-                    true => self.write_over_zeros(stripe, &payload, &request, trouble, how).await,
-                    false => self.write_with_zeros(stripe, &payload, &request, trouble, how).await,
+                let is_well = self.is_well(self.region_of(stripe));
+                let ended = match first_write(self.geometry(), written_by(&request), is_well) {
+                    FirstWrite::OverZeros => {
+                        self.write_over_zeros(stripe, &payload, &request, trouble, how).await
+                    }
+                    FirstWrite::Whole => {
+                        self.write_with_zeros(stripe, &payload, &request, trouble, how).await
+                    }
                 };
                 let ended = match ended {
                     Ended::Done { skipped, mismatch } => match self.initialised(&[stripe], &skipped).await {
@@ -96,12 +97,6 @@ impl Stripes {
             // Nothing of it is to be checked, rebuilt or moved.
             host => (done, host),
         }
-    }
-
-    /// Whether zeros everywhere, which drives write by themselves, and then the little that a host writes are less than all of a stripe.
-    fn is_small(&self, stripe: StripeIndex, payload: &Payload, request: &Request<'_>) -> bool {
-        let is_little = payload.len().0 * 2 <= self.geometry().stripe_bytes().0;
-        is_little && written_by(request).len() <= MOST_EXTENTS && self.is_well(self.region_of(stripe))
     }
 
     /// Writes all of a stripe at once.
@@ -131,12 +126,9 @@ impl Stripes {
             Ok(skipped) => skipped,
             Err(error) => return Ended::Failed(error),
         };
-        let geometry = self.geometry();
-        let columns = ByteRange::new(ByteOffset::ZERO, geometry.strip().bytes());
-        let data = (0..geometry.data_strips()).map(|index| Cached::data(DataIndex(index), columns));
-        let parity = [Role::P, Role::Q].into_iter().take(usize::from(geometry.parity_strips()));
-        let known: Vec<Cached> = data.chain(parity.map(|role| Cached { role, columns })).collect();
-        let zeros = known.iter().map(|known| (known.role, columns.start, Slice::zero(columns.len)));
+        let known = known_zeros(self.geometry());
+        let zeros =
+            known.iter().map(|known| (known.role, known.columns.start, Slice::zero(known.columns.len)));
         let mut own = Host::Payload(payload.clone().with_cached(zeros), Durability::Cached);
         let request = Request::WriteExtents { extents: written_by(request), cached: &known };
         match self.attempt_by_plans(stripe, &request, &mut own, trouble, how).await {

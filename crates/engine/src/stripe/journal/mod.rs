@@ -328,7 +328,7 @@ impl Stripes {
         });
         let told = terms.as_ref().map(|terms| terms.told(&self.regions, &state, &none));
         let told = told.as_ref().map(|told| told as &dyn plan::Journal);
-        plan::explain_kept(self.geometry(), kind, range, health, told)
+        plan::explain_kept(self.geometry(), kind, range, health, |stripe| self.is_initialised(stripe), told)
     }
 }
 
