@@ -12,14 +12,12 @@
 use crate::error::{Error, Result};
 use crate::scene::Scene;
 use crate::setup::{Place, migrations};
-use controller::{
-    Command, ControllerHandle, DriveInfo, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo,
-};
+use controller::{Command, ControllerHandle, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo};
 use env::Env;
 use layout::Geometry;
 use std::cell::Cell;
 use std::rc::Rc;
-use units::{ByteCount, DriveCount, DriveSet};
+use units::{ByteCount, DriveCount, DriveIndex, DriveSet};
 use world_sim::SimDrive;
 
 /// Where a volume is among the layouts that were drawn for it.
@@ -295,10 +293,14 @@ impl Scene {
     }
 
     /// Whether a start may go on with it yet, since labels that are not read now may tell of it: it lost drives while it began, or one is missing
-    /// that may have the only such label.
+    /// that was in use until then. One that was out before takes part in no beginning.
     fn is_held_up(&self, shown: &VolumeInfo) -> bool {
-        let is_missing = |drive: &DriveInfo| drive.state == DriveState::Missing;
-        !shown.state.serves() && (self.way.is_of_this_life.get() || shown.drives.iter().any(is_missing))
+        let out = self.array.out.get();
+        let mut drives = shown.drives.iter().enumerate();
+        let is_missing = drives.any(|(slot, drive)| {
+            drive.state == DriveState::Missing && !out.contains(DriveIndex(slot as u16))
+        });
+        !shown.state.serves() && (self.way.is_of_this_life.get() || is_missing)
     }
 
     /// It is on its way no more, and where it was.
