@@ -112,7 +112,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 6] = [
+const AS_DRAWN: [(u64, bool, &str); 11] = [
     (
         837_800_121,
         false,
@@ -142,6 +142,8 @@ const AS_DRAWN: [(u64, bool, &str); 6] = [
         false,
         "the harness took a reshape for one that never began: the only drive that told of it was missing",
     ),
+    (3_429_043_434, true, "the harness went on waiting for a reshape that no drive told of"),
+    (3_429_045_998, true, "the harness waited for a drive that was out before a reshape was ordered"),
 ];
 
 #[test]
