@@ -112,7 +112,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 11] = [
+const AS_DRAWN: [(u64, bool, &str); 12] = [
     (
         837_800_121,
         false,
@@ -144,6 +144,11 @@ const AS_DRAWN: [(u64, bool, &str); 11] = [
     ),
     (3_429_043_434, true, "the harness went on waiting for a reshape that no drive told of"),
     (3_429_045_998, true, "the harness waited for a drive that was out before a reshape was ordered"),
+    (
+        2_755_330_642,
+        false,
+        "a drive that refused a strip of sectors took all memory (engine, stripe/excluded.rs)",
+    ),
 ];
 
 #[test]

@@ -451,16 +451,8 @@ impl Stripes {
         }
         for write in plan.writes() {
             let Ok(member) = self.member(write.drive) else { continue };
-            let mut taken = vec![ByteRange::new(write.offset, write.len)];
-            for Told { range: refused, .. } in refused.iter().filter(|told| told.drive == write.drive) {
-                let before = ByteRange::from_to(ByteOffset::ZERO, refused.start);
-                let after =
-                    |taken: ByteRange| ByteRange::from_to(refused.end(), taken.end().max(refused.end()));
-                taken = taken
-                    .into_iter()
-                    .flat_map(|taken| [taken.intersection(before), taken.intersection(after(taken))])
-                    .collect();
-            }
+            let of_drive = refused.iter().filter(|told| told.drive == write.drive).map(|told| told.range);
+            let taken = outside(ByteRange::new(write.offset, write.len), of_drive.collect());
             for range in taken {
                 if self.state().is_excluded(write.drive, range) {
                     self.include_what_is_kept(write.drive, &member, range).await;
@@ -478,6 +470,44 @@ impl Stripes {
             true => self.is_had_without(plan, refusing),
             // What is written is computed from what is there: a refusal takes nothing away.
             false => true,
+        }
+    }
+}
+
+/// The parts of a range that none of `others` is about.
+fn outside(range: ByteRange, mut others: Vec<ByteRange>) -> Vec<ByteRange> {
+    others.sort_by_key(|other| other.start);
+    let (mut parts, mut at) = (Vec::new(), range.start);
+    for other in others.into_iter().filter(|other| other.overlaps(range)) {
+        if other.start > at {
+            parts.push(ByteRange::from_to(at, other.start));
+        }
+        at = at.max(other.end());
+    }
+    if at < range.end() {
+        parts.push(ByteRange::from_to(at, range.end()));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_outside_of_ranges_is_all_the_rest(start in 0u64..40, len in 0u64..40, others in prop::collection::vec((0u64..80, 0u64..20), 0..20)) {
+            let range_of = |(start, len)| ByteRange::new(ByteOffset(start), ByteCount(len));
+            let (range, others): (ByteRange, Vec<ByteRange>) = (range_of((start, len)), others.into_iter().map(range_of).collect());
+            let parts = outside(range, others.clone());
+            let covered = |ranges: &[ByteRange], at: u64| ranges.iter().filter(|range| range.contains(ByteRange::new(ByteOffset(at), ByteCount(1)))).count();
+            for at in 0..120 {
+                let is_left = covered(&[range], at) > 0 && covered(&others, at) == 0;
+                prop_assert_eq!(covered(&parts, at), usize::from(is_left));
+            }
+            prop_assert!(parts.len() <= others.len() + 1, "a drive that refused a strip of sectors took all memory once");
+            prop_assert!(parts.iter().all(|part| !part.is_empty()));
         }
     }
 }
