@@ -182,7 +182,7 @@ impl Written {
 
     /// All was written and flushed but what members `refused`: these blocks are excluded, and those that were and can be read are so
     /// no more.
-    pub(super) async fn look_at_excluded(
+    async fn look_at_excluded(
         &mut self,
         members: &BTreeMap<usize, Access>,
         data_start: ByteOffset,
@@ -206,10 +206,24 @@ impl Written {
         }
     }
 
+    /// Notes what becomes of the blocks that members `refused`, and of those that were excluded before. Members that failed at it, by slot.
+    pub(super) async fn deal_with_refused(
+        &mut self,
+        (array, volume): (&Array, &Volume),
+        members: &BTreeMap<usize, Access>,
+        data_start: ByteOffset,
+        refused: Vec<Refused>,
+    ) -> BTreeMap<usize, IoError> {
+        let mut errors = self.puncture_refused(array, volume, members, &refused).await;
+        self.look_at_excluded(members, data_start, refused).await;
+        errors.extend(self.unlisted(volume, &array.label()));
+        errors
+    }
+
     /// Punctures the data blocks among those that members `refused` whose content redundancy does not give back, as others of their columns
     /// are missing. Parity, which counts what they were to hold, counts zeros afterwards. A replay that is interrupted here begins with
     /// the parity of its records again. Members that failed at it, by slot.
-    pub(super) async fn puncture_refused(
+    async fn puncture_refused(
         &mut self,
         array: &Array,
         volume: &Volume,
@@ -246,7 +260,7 @@ impl Written {
     }
 
     /// Members whose refused blocks cannot be listed: these fail.
-    pub(super) fn unlisted(&mut self, volume: &Volume, label: &Label) -> BTreeMap<usize, IoError> {
+    fn unlisted(&mut self, volume: &Volume, label: &Label) -> BTreeMap<usize, IoError> {
         let (mut next, mut failed) = (label.clone(), BTreeMap::new());
         self.changes.retain(|change| {
             let is_noted = note_change(&mut next, volume.uuid(), RegionSet::clone, change);

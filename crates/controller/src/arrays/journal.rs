@@ -218,9 +218,7 @@ impl Arrays {
             let (failed, refused) = carry_out(&members, start, patches).await;
             errors.extend(failed);
             members.retain(|slot, _| !errors.contains_key(slot));
-            errors.extend(written.puncture_refused(array, volume, &members, &refused).await);
-            written.look_at_excluded(&members, start, refused).await;
-            errors.extend(written.unlisted(volume, &array.label()));
+            errors.extend(written.deal_with_refused((array, volume), &members, start, refused).await);
         }
         if let Some(full) = errors.values().find(|error| is_full(error)) {
             return Replayed::Full(*full);

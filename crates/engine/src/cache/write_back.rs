@@ -270,20 +270,31 @@ impl Cache {
         self.uses_write_back() && self.index.get().is_some_and(has_any)
     }
 
-    /// Flushes every drive in use: what was destaged before need not be kept after that.
+    /// Flushes every drive in use: of what was destaged before, nothing is in cells after that.
     ///
     /// # Errors
     /// When some drive cannot make durable what it holds.
     pub(crate) async fn flush_destaged(self: &Rc<Self>) -> Result<(), IoError> {
-        let begun = self.index.get().and_then(|index| self.shard.cells().begin_flush(index));
-        let flushed = self.flush_once().await;
-        self.absorbing.flush_failed.set(flushed.is_err());
-        self.absorbing.flushed_at.set(self.shard.env().now());
-        if let (Ok(()), Some(begun)) = (&flushed, begun) {
-            begun.flushed();
+        let (cells, index) = (self.shard.cells(), self.index.get());
+        loop {
+            let begun = index.and_then(|index| cells.begin_flush(index));
+            let until = cells.begun_by_now();
+            let flushed = self.flush_once().await;
+            self.absorbing.flush_failed.set(flushed.is_err());
+            self.absorbing.flushed_at.set(self.shard.env().now());
+            match (flushed, begun) {
+                (Ok(()), Some(begun)) => begun.flushed(),
+                (_, begun) => drop(begun),
+            }
+            cells.changed.notify(self.shard.env());
+            flushed?;
+            // Others that began before this clear what they took when it is their turn.
+            let is_over = || index.is_none_or(|index| !cells.is_any_open(index, until));
+            cells.changed.wait_until(self.shard.env(), is_over).await;
+            if !cells.has_failed_since(until) {
+                return Ok(());
+            }
         }
-        self.shard.cells().changed.notify(self.shard.env());
-        flushed
     }
 
     /// Whether a flush of the drives makes room in the cache, and is under way.

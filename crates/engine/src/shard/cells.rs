@@ -39,6 +39,10 @@ pub(crate) struct CellRoom {
     destaged: RefCell<BTreeMap<u32, Destaged>>,
     /// How many cells that takes.
     destaged_cells: Cell<usize>,
+    /// How many flushes have begun that may clear something.
+    flushes: Cell<u64>,
+    /// How many of them did not.
+    failed_flushes: Cell<u64>,
     /// Cells that were cleared, and that somebody may look at still.
     viewed: RefCell<Vec<Viewed>>,
     /// How many these are.
@@ -72,15 +76,23 @@ struct Viewed {
 #[derive(Default)]
 struct Destaged {
     parts: Vec<(Rc<CellRun>, ByteRange)>,
-    /// The same as long as the volume has not been [taken up](CellRoom::all_of) anew.
-    life: Rc<()>,
+    /// Flushes that have begun and have not cleared what they took of it, by their numbers.
+    open: Vec<u64>,
 }
 
 /// A flush of a volume's drives that is about to begin, and what was destaged before it. Where it does not succeed, that stays.
 pub(crate) struct FlushBegun {
     of: Rc<CellRoom>,
     volume: u32,
-    destaged: Destaged,
+    number: u64,
+    parts: Vec<(Rc<CellRun>, ByteRange)>,
+}
+
+/// The flushes that have begun until some time.
+#[derive(Clone, Copy)]
+pub(crate) struct BegunUntil {
+    latest: u64,
+    failed: u64,
 }
 
 /// Cells that are set aside for a write.
@@ -113,6 +125,8 @@ impl CellRoom {
             contents: RefCell::default(),
             destaged: RefCell::default(),
             destaged_cells: Cell::new(0),
+            flushes: Cell::new(0),
+            failed_flushes: Cell::new(0),
             viewed: RefCell::default(),
             viewed_cells: Cell::new(0),
             reserved: Cell::new(0),
@@ -279,7 +293,23 @@ impl CellRoom {
 
     /// Whether a flush of its drives has begun that may clear some of it.
     pub(crate) fn is_flushing(&self, volume: u32) -> bool {
-        self.destaged.borrow().get(&volume).is_some_and(|destaged| Rc::strong_count(&destaged.life) > 1)
+        self.destaged.borrow().get(&volume).is_some_and(|destaged| !destaged.open.is_empty())
+    }
+
+    /// The flushes that have begun by now.
+    pub(crate) fn begun_by_now(&self) -> BegunUntil {
+        BegunUntil { latest: self.flushes.get(), failed: self.failed_flushes.get() }
+    }
+
+    /// Whether one of these flushes of a volume's drives has not cleared yet what it took.
+    pub(crate) fn is_any_open(&self, volume: u32, until: BegunUntil) -> bool {
+        let all = self.destaged.borrow();
+        all.get(&volume).is_some_and(|destaged| destaged.open.iter().any(|number| *number <= until.latest))
+    }
+
+    /// Whether a flush has failed since, so that what it took is still there.
+    pub(crate) fn has_failed_since(&self, until: BegunUntil) -> bool {
+        self.failed_flushes.get() > until.failed
     }
 
     /// Whether that is so much that the drives are to be flushed for the room it takes.
@@ -297,8 +327,11 @@ impl CellRoom {
     pub(crate) fn begin_flush(self: &Rc<Self>, volume: u32) -> Option<FlushBegun> {
         let mut all = self.destaged.borrow_mut();
         let destaged = all.get_mut(&volume).filter(|destaged| !destaged.parts.is_empty())?;
-        let begun = Destaged { parts: std::mem::take(&mut destaged.parts), life: destaged.life.clone() };
-        Some(FlushBegun { of: self.clone(), volume, destaged: begun })
+        let number = self.flushes.get() + 1;
+        self.flushes.set(number);
+        destaged.open.push(number);
+        let parts = std::mem::take(&mut destaged.parts);
+        Some(FlushBegun { of: self.clone(), volume, number, parts })
     }
 
     fn count_destaged_out(&self, parts: &[(Rc<CellRun>, ByteRange)]) {
@@ -396,30 +429,33 @@ impl Stored {
 impl FlushBegun {
     /// The flush has succeeded: what was destaged before it is cleared.
     pub(crate) fn flushed(mut self) {
-        if !self.is_current() {
+        let parts = std::mem::take(&mut self.parts);
+        self.of.count_destaged_out(&parts);
+        if !self.close() {
             return;
         }
-        let parts = std::mem::take(&mut self.destaged.parts);
-        self.of.count_destaged_out(&parts);
         for (run, range) in parts {
             self.of.done(&run, &run.settle(range));
         }
     }
 
-    /// Whether the volume has not been taken up anew since.
-    fn is_current(&self) -> bool {
-        let all = self.of.destaged.borrow();
-        all.get(&self.volume).is_some_and(|now| Rc::ptr_eq(&now.life, &self.destaged.life))
+    /// It is over. False: the volume has been [taken up](CellRoom::all_of) anew since.
+    fn close(&self) -> bool {
+        let mut all = self.of.destaged.borrow_mut();
+        let open = all.get_mut(&self.volume).map(|now| &mut now.open);
+        let place = |open: &mut Vec<u64>| open.iter().position(|number| *number == self.number);
+        open.and_then(|open| place(open).map(|place| open.remove(place))).is_some()
     }
 }
 
 impl Drop for FlushBegun {
     fn drop(&mut self) {
-        let mut parts = std::mem::take(&mut self.destaged.parts);
+        let mut parts = std::mem::take(&mut self.parts);
         if parts.is_empty() {
             return;
         }
-        if !self.is_current() {
+        self.of.failed_flushes.set(self.of.failed_flushes.get() + 1);
+        if !self.close() {
             return self.of.count_destaged_out(&parts);
         }
         if let Some(now) = self.of.destaged.borrow_mut().get_mut(&self.volume) {
