@@ -172,6 +172,33 @@ fn a_deleted_volume_is_not_missed_wherever_the_deletion_ends() {
     }
 }
 
+/// A process was killed while it deleted a volume, and the next start, which finished that, lacked a drive. That drive brought the volume back: the
+/// start did not remember what it had deleted.
+#[test]
+fn a_drive_that_is_away_when_a_deletion_is_finished_does_not_bring_it_back() {
+    for how in [End::Killed, End::PowerCut] {
+        let scene = |bench: &mut Bench| {
+            bench.try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).ok()
+        };
+        at_every_event(
+            2,
+            how,
+            || prepared(5),
+            scene,
+            |bench, _, event| {
+                bench.sim.drive("b").expect("it is there").vanish();
+                bench.boot(&[]);
+                if !volumes(bench).is_empty() {
+                    return; // It was not begun.
+                }
+                come_back(bench, &["b"]);
+                bench.restart(&[]);
+                assert_eq!(volumes(bench), [], "{how:?} at event {event}: it was deleted");
+            },
+        );
+    }
+}
+
 fn deleted() -> Command {
     Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }
 }

@@ -112,7 +112,8 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 12] = [
+const AS_DRAWN: [(u64, bool, &str); 13] = [
+    (10_899_218, false, "a drive that was away brought back a deleted volume (controller/tests/missing.rs)"),
     (
         837_800_121,
         false,

@@ -62,7 +62,7 @@ impl Inventory {
     }
 
     /// Whether an array was deleted.
-    pub(super) fn is_deleted(&self, array: Uuid) -> bool {
+    pub(crate) fn is_deleted(&self, array: Uuid) -> bool {
         self.deleted.borrow().iter().any(|one| one.array == array)
     }
 

@@ -72,8 +72,12 @@ impl Lifecycle {
         self.repair_structures().await;
         self.refuse_deleted();
         for drive in self.scan() {
-            if let Some(array) = drive.array() {
-                self.inventory.forget_array(array).await;
+            if let Some(label) = drive.member_label() {
+                // While a label says so: a member that is not here may have one that does not.
+                if !self.inventory.is_deleted(label.array) {
+                    self.inventory.remember_deleted(label.array, label.names()).await;
+                }
+                self.inventory.forget_array(label.array).await;
             }
             let erased = match drive.access() {
                 Some(access) => access.erase().await.map_err(|error| error.to_string()),
