@@ -42,7 +42,9 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let missing = missing(&summary);
     // What happens depends on when it happens: a change of the product may move a rare thing out of these seeds.
     assert!(missing.len() <= 12, "{missing:?}");
-    for deed in Deed::ALL.into_iter().filter(|deed| !deed.is_of_logs()) {
+    // Drives are taken out where the level survives it: an operator is told of a loss only where redundancy is doubtful, and that is seldom.
+    let is_drawn_often = |deed: &Deed| !deed.is_of_logs() && *deed != Deed::OperatorIsTold;
+    for deed in Deed::ALL.into_iter().filter(is_drawn_often) {
         assert!(tally.of(deed) >= 10, "{} happened {} times", deed.name(), tally.of(deed));
     }
     let beside = &summary.neighbours;
@@ -112,8 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 13] = [
-    (10_899_218, false, "a drive that was away brought back a deleted volume (controller/tests/missing.rs)"),
+const AS_DRAWN: [(u64, bool, &str); 12] = [
     (
         837_800_121,
         false,
