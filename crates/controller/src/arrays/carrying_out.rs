@@ -20,7 +20,7 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 /// Writes of a replay that are under way on one drive.
 const AT_A_TIME: usize = 64;
 
-/// A block that a member refused, and what it was to hold.
+/// A block that a member refused to write, and the content that was to be written.
 pub(super) struct Refused {
     slot: usize,
     range: ByteRange,
