@@ -1,8 +1,8 @@
 //! A volume as a drive: reads that need no task, and what becomes of those that come to nothing.
 
-use crate::common::{Bench, Setup, drive, envs, pattern, range, write};
+use crate::common::{self, Bench, Setup, drive, envs, pattern, range, write};
 use engine::{ReportKind, VolumeService};
-use env::{Buf, Member};
+use env::{Buf, DEFAULT_TIME_LIMIT, Member};
 use layout::Level;
 use smallvec::smallvec;
 use std::rc::Rc;
@@ -124,4 +124,41 @@ fn a_read_that_a_drive_does_not_return_is_answered_by_another_one() {
         bench.volume().check_invariants().expect("all is as it should be");
     });
     ran.expect("no stall");
+}
+
+/// The fast path told nobody that a drive was silent: a read went the long way to the same drive, and waited for it once more.
+#[test]
+fn a_silent_drive_costs_a_read_one_time_limit() {
+    for without_task in [true, false] {
+        let setup = Setup::new(Level::Raid5, 4);
+        let mut sim = setup.sim(8, 0);
+        let (silent, envs) = (drive(&sim, 1), envs(&sim, &setup));
+        let ran = sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            let bytes = pattern(6, 16 * STRIP);
+            let member = as_drive(&bench, &bytes).await;
+            silent.hold();
+            let begun = bench.env.now();
+            let reads: Vec<_> = (0..16)
+                .map(|strip| {
+                    let (member, volume) = (member.clone(), bench.volume().clone());
+                    bench.env.spawn("host", async move {
+                        match without_task {
+                            true => read(&member, strip * STRIP, STRIP).await,
+                            false => common::read(&volume, strip * STRIP, STRIP).await.expect("redundant"),
+                        }
+                    })
+                })
+                .collect();
+            for (strip, host) in reads.into_iter().enumerate() {
+                assert!(host.await == bytes[strip * 4096..][..4096]);
+            }
+            let waited = bench.env.now() - begun;
+            assert!(waited < DEFAULT_TIME_LIMIT + Duration::from_secs(1), "{waited:?}");
+            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 1);
+            SimDrive::release(&silent);
+            bench.wait(Duration::from_secs(1)).await;
+        });
+        ran.expect("no stall");
+    }
 }

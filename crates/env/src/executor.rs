@@ -21,6 +21,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 /// A task of one executor. Stale identities (of a task that ended) are harmless: waking one does nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
@@ -45,8 +46,6 @@ const ALLOWANCE: u32 = 64;
 
 /// How deep tasks may go on inside one another: a host's inside its connection's, a stripe request's inside that, and room for more.
 const DEEPEST: u32 = 4;
-
-const NEVER: Instant = Instant { ns: u64::MAX };
 
 /// How a world's sleeping thread is woken from another thread.
 pub trait Unpark: Send + Sync {
@@ -147,7 +146,7 @@ impl Executor {
             current: Cell::new(None),
             depth: Cell::new(0),
             timers: RefCell::default(),
-            first_timer: Cell::new(NEVER),
+            first_timer: Cell::new(Instant::NEVER),
             timer_sequence: Cell::new(0),
             shuffle: Cell::new(match schedule {
                 Schedule::Fifo => None,
@@ -409,7 +408,7 @@ impl Executor {
                     drop(timers);
                     self.wake(task);
                 }
-                first => self.first_timer.set(first.map_or(NEVER, |entry| entry.key().0)),
+                first => self.first_timer.set(first.map_or(Instant::NEVER, |entry| entry.key().0)),
             }
         }
     }
@@ -431,6 +430,18 @@ impl Executor {
         for waiter in self.ops.expire(now) {
             waiter.hear(self, IoError::new(IoErrorKind::TimedOut));
         }
+    }
+
+    /// The process did not run for so long: it was stopped or frozen, its memory was elsewhere, or its machine was suspended. That counts for no
+    /// time limit. A world says so when it finds that, before it fires timers, and takes what drives have answered before it lets
+    /// operations expire.
+    pub fn stand_still(&self, time: Duration) {
+        self.ops.stand_still(time);
+    }
+
+    /// How long the process stood still, in all, as far as the world found that.
+    pub fn stood_still(&self) -> Duration {
+        self.ops.stood_still()
     }
 
     /// When the next operation in flight reaches its time limit, if that is not after `bound`: how far a

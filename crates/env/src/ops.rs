@@ -22,6 +22,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// What an operation came to.
 #[derive(Debug)]
@@ -142,12 +143,43 @@ pub(crate) struct OpTable {
     free: RefCell<Vec<u32>>,
     in_flight: Cell<usize>,
     killed: Cell<bool>,
+    /// How long the process stood still, in all. Deadlines are kept in the time without that: whenever it grows, all of them are later.
+    stood_still: Cell<Duration>,
     /// No operation in flight has an earlier deadline. A lower bound: it is not raised when one returns.
     earliest: Cell<Instant>,
 }
 
 impl OpTable {
+    /// The process stood still for so long: no operation in flight has used that of its time.
+    pub(crate) fn stand_still(&self, time: Duration) {
+        self.stood_still.set(self.stood_still.get() + time);
+    }
+
+    /// How long the process stood still, in all.
+    pub(crate) fn stood_still(&self) -> Duration {
+        self.stood_still.get()
+    }
+
+    /// A time of the world's clock, as deadlines are kept.
+    fn without_stops(&self, at: Instant) -> Instant {
+        match at {
+            Instant::NEVER => Instant::NEVER,
+            Instant { ns } => Instant {
+                ns: ns.saturating_sub(u64::try_from(self.stood_still.get().as_nanos()).unwrap_or(u64::MAX)),
+            },
+        }
+    }
+
+    /// The time of the world's clock that a deadline is at, if the process goes on running until then.
+    fn by_the_clock(&self, deadline: Instant) -> Instant {
+        match deadline {
+            Instant::NEVER => Instant::NEVER,
+            deadline => deadline + self.stood_still.get(),
+        }
+    }
+
     fn start(&self, deadline: Instant, waiter: Waiter) -> u32 {
+        let deadline = self.without_stops(deadline);
         if deadline < self.earliest.get() || self.in_flight.get() == 0 {
             self.earliest.set(deadline);
         }
@@ -257,6 +289,11 @@ impl OpTable {
     /// The earliest time limit of an operation in flight, if it is not after `bound`. Looks at every
     /// operation only when the lower bound says that there may be one.
     pub(crate) fn next_expiry(&self, bound: Instant) -> Option<Instant> {
+        self.next_deadline(self.without_stops(bound)).map(|deadline| self.by_the_clock(deadline))
+    }
+
+    /// The same, all without the time that the process stood still.
+    fn next_deadline(&self, bound: Instant) -> Option<Instant> {
         if self.in_flight.get() == 0 || self.earliest.get() > bound {
             return None;
         }
@@ -265,14 +302,14 @@ impl OpTable {
             State::InFlight { deadline, .. } => Some(deadline),
             _ => None,
         });
-        let earliest = deadlines.min().unwrap_or(Instant { ns: u64::MAX });
+        let earliest = deadlines.min().unwrap_or(Instant::NEVER);
         self.earliest.set(earliest);
-        (earliest <= bound && earliest.ns != u64::MAX).then_some(earliest)
+        (earliest <= bound && earliest != Instant::NEVER).then_some(earliest)
     }
 
     /// No operation in flight has an earlier time limit.
     pub(crate) fn earliest(&self) -> Instant {
-        if self.in_flight.get() == 0 { Instant { ns: u64::MAX } } else { self.earliest.get() }
+        if self.in_flight.get() == 0 { Instant::NEVER } else { self.by_the_clock(self.earliest.get()) }
     }
 
     fn is_awaited(&self, index: u32) -> bool {
@@ -286,7 +323,8 @@ impl OpTable {
 
     /// The operations whose time is up fail; returns who is to hear of that.
     pub(crate) fn expire(&self, now: Instant) -> Vec<Waiter> {
-        if self.next_expiry(now).is_none() {
+        let now = self.without_stops(now);
+        if self.next_deadline(now).is_none() {
             return Vec::new();
         }
         let is_late =

@@ -13,6 +13,9 @@ pub struct Instant {
 }
 
 impl Instant {
+    /// A time that never comes.
+    pub const NEVER: Instant = Instant { ns: u64::MAX };
+
     /// The time from `earlier` to this, nothing if `earlier` is later.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.ns.saturating_sub(earlier.ns))

@@ -179,6 +179,22 @@ impl Env {
         Sleep { env: self.clone(), deadline, timer: None }
     }
 
+    /// Waits for `duration`, without the time that the process stood still: for limits to what others may take.
+    pub async fn sleep_running(&self, duration: Duration) {
+        let end = self.now_running() + duration;
+        while self.now_running() < end {
+            self.sleep(end - self.now_running()).await;
+        }
+    }
+
+    /// The time now, without the time that the process stood still.
+    pub fn now_running(&self) -> Instant {
+        let stood_still = self.inner.executor.stood_still();
+        Instant {
+            ns: self.now().ns.saturating_sub(u64::try_from(stood_still.as_nanos()).unwrap_or(u64::MAX)),
+        }
+    }
+
     /// Charges for processor work where a model asks for it; costs nothing in the real world.
     pub async fn compute(&self, work: Work) {
         let time = self.inner.world.charge(work);
@@ -195,8 +211,7 @@ impl Env {
     /// A new operation, for what implements drives and streams: the waiter's side and the returner's.
     /// `time_limit` `None`: it may take for ever (a receive).
     pub fn start_operation(&self, time_limit: Option<Duration>) -> (Io, Completion) {
-        let deadline =
-            time_limit.map_or(Instant { ns: u64::MAX }, |limit| self.inner.executor.tick() + limit);
+        let deadline = time_limit.map_or(Instant::NEVER, |limit| self.inner.executor.tick() + limit);
         Io::start(&self.inner.executor, deadline, None, None)
     }
 

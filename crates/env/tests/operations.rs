@@ -161,6 +161,46 @@ fn a_late_return_after_a_time_out_is_counted_and_its_buffer_is_nobody_elses() {
     .unwrap();
 }
 
+/// A process that had been stopped for 40 s found all of its drives late when it went on, and used none of them any more.
+#[test]
+fn the_time_in_which_the_process_stood_still_counts_for_no_operation() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let (one, other) = (drive.flush(), drive.flush());
+        env.sleep(Duration::from_secs(20)).await;
+        env.executor().stand_still(Duration::from_secs(40));
+        env.sleep(Duration::from_secs(40)).await;
+        return_one(&kept);
+        return_one(&kept);
+        assert!(one.await.result.is_ok() && other.await.result.is_ok(), "20 s of their time had passed");
+        // What starts later has all of its time, and no more.
+        let begun = env.now();
+        assert_eq!(drive.flush().await.result.unwrap_err().kind, IoErrorKind::TimedOut);
+        assert_eq!(env.now() - begun, LIMIT);
+        return_one(&kept);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_limit_grows_by_what_the_process_stood_still_meanwhile() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let sleeper = env.clone();
+        let limit = env.spawn("limit", async move {
+            sleeper.sleep_running(Duration::from_secs(5)).await;
+            sleeper.now()
+        });
+        env.sleep(Duration::from_secs(2)).await;
+        env.executor().stand_still(Duration::from_secs(40));
+        assert_eq!(limit.await.ns, 45_000_000_000);
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_time_out_that_nobody_has_looked_at_stays_one_when_the_drive_returns() {
     let mut sim = Sim::new(SimOptions::default());

@@ -6,7 +6,7 @@ use crate::ring::Ring;
 use crate::state::{MemoryState, StateDirectory};
 use crate::world::{RealWorld, now};
 use env::{BufferPool, Env, Error, ErrorKind, Executor, Instant, Result, Schedule, StateStore};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
@@ -22,6 +22,10 @@ const POLL_BUDGET: usize = 8;
 
 /// How long a shard with operations in flight may sleep before it looks at their time limits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A shard that looks at the clock later than it was about to by more than this did not run meanwhile: the process was stopped or frozen, its
+/// memory was swapped out, or the machine was suspended. Only a processor that is busy with others delays a shard, by less.
+const STOOD_STILL: Duration = Duration::from_millis(500);
 
 /// A shard that another one woke less than this ago may be asked for something, or answered, again at once.
 const SHORTLY: Duration = Duration::from_micros(50);
@@ -56,6 +60,8 @@ pub struct Shard {
     env: Env,
     executor: Rc<Executor>,
     ring: Rc<Ring>,
+    /// When it looked at the clock, or was to wake up if that is earlier.
+    looked: Cell<Instant>,
 }
 
 thread_local! {
@@ -94,8 +100,9 @@ impl Shard {
         RINGS.with(|rings| rings.borrow_mut().push((Rc::as_ptr(&executor), Rc::downgrade(&ring))));
         let world = Rc::new(RealWorld::new(ring.clone(), state, settings));
         let env = Env::new(executor.clone(), world, pool);
-        executor.fire_timers(now());
-        Ok(Shard { env, executor, ring })
+        let looked = Cell::new(now());
+        executor.fire_timers(looked.get());
+        Ok(Shard { env, executor, ring, looked })
     }
 
     /// The handle that tasks on this shard see the world through.
@@ -107,12 +114,13 @@ impl Shard {
     /// on when a shard is run again, and ends with the shard.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
         let main = self.env.spawn("main", main);
+        self.looked.set(now());
         loop {
             self.executor.run_ready(POLL_BUDGET);
             if let Some(output) = main.try_take() {
                 return output;
             }
-            let now = now();
+            let now = self.look();
             self.executor.fire_timers(now);
             self.executor.expire_operations(now);
             if self.executor.has_ready() {
@@ -126,6 +134,19 @@ impl Shard {
             }
             self.ring.reap();
         }
+    }
+
+    /// Looks at the clock. What drives have answered while the process stood still is taken before anything counts as late.
+    fn look(&self) -> Instant {
+        let now = now();
+        let late = now.since(self.looked.replace(now));
+        if late > STOOD_STILL {
+            tracing::warn!("this process did not run for {late:?}: no drive is blamed for that");
+            self.executor.stand_still(late);
+            self.ring.submit();
+            self.ring.reap();
+        }
+        now
     }
 
     /// Whether another thread woke a task while this one, woken shortly before, looked for that.
@@ -160,6 +181,8 @@ impl Shard {
         }
         self.ring.submit_and_wait(now, until);
         parking.awake();
+        let woken = crate::world::now();
+        self.looked.set(until.map_or(woken, |until| until.min(woken)));
     }
 }
 

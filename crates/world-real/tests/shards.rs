@@ -166,22 +166,26 @@ impl Drive for Keeper {
     }
 }
 
+fn keeper() -> Rc<Keeper> {
+    let info = DriveInfo {
+        name: "keeper".to_owned(),
+        identity: env::DriveIdentity("keeper".to_owned()),
+        kind: env::DriveKind::Memory,
+        size: ByteCount::MIB,
+        logical_sector: SectorSize::B512,
+        physical_sector: SectorSize::B512,
+        rotational: false,
+        read_only: false,
+        exclusive: true,
+        hardware: env::Hardware::default(),
+    };
+    Rc::new(Keeper { info, kept: RefCell::default() })
+}
+
 #[test]
 fn an_operation_that_never_returns_is_told_as_timed_out_and_stays_outstanding() {
     on_a_shard(|env| async move {
-        let info = DriveInfo {
-            name: "keeper".to_owned(),
-            identity: env::DriveIdentity("keeper".to_owned()),
-            kind: env::DriveKind::Memory,
-            size: ByteCount::MIB,
-            logical_sector: SectorSize::B512,
-            physical_sector: SectorSize::B512,
-            rotational: false,
-            read_only: false,
-            exclusive: true,
-            hardware: env::Hardware::default(),
-        };
-        let drive = Rc::new(Keeper { info, kept: RefCell::default() });
+        let drive = keeper();
         let member = Member::with_time_limit(&env, drive.clone(), Duration::from_millis(20));
         let outcome = member.flush().await;
         assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::TimedOut);
@@ -189,6 +193,23 @@ fn an_operation_that_never_returns_is_told_as_timed_out_and_stays_outstanding() 
         let (_, completion) = drive.kept.borrow_mut().pop().unwrap();
         completion.complete(IoOutcome::done(0));
         assert_eq!(member.outstanding(), 0);
+    });
+}
+
+/// A process was stopped, and when it went on all of its drives had been silent for too long.
+#[test]
+fn a_process_that_did_not_run_blames_no_drive() {
+    on_a_shard(|env| async move {
+        let drive = keeper();
+        let member = Member::with_time_limit(&env, drive.clone(), Duration::from_secs(2));
+        let flush = member.flush();
+        // As if it was stopped: its thread does nothing meanwhile.
+        std::thread::sleep(Duration::from_secs(3));
+        env.sleep(Duration::from_millis(1)).await;
+        let (_, completion) = drive.kept.borrow_mut().pop().unwrap();
+        completion.complete(IoOutcome::done(0));
+        assert!(flush.await.result.is_ok());
+        assert!(env.executor().stood_still() >= Duration::from_secs(3));
     });
 }
 

@@ -243,7 +243,7 @@ impl Sim {
             {
                 return Ok(output);
             }
-            self.guarded_step(Instant { ns: u64::MAX }, true)?;
+            self.guarded_step(Instant::NEVER, true)?;
         }
     }
 
@@ -262,7 +262,7 @@ impl Sim {
     /// # Errors
     /// When tasks spin, at the event to stop at, and at the limit of virtual time.
     pub fn run_until_idle(&mut self) -> Result<(), Stall> {
-        while self.guarded_step(Instant { ns: u64::MAX }, false)? != Step::Idle {}
+        while self.guarded_step(Instant::NEVER, false)? != Step::Idle {}
         Ok(())
     }
 
@@ -273,7 +273,7 @@ impl Sim {
 
     /// One step.
     pub fn step(&mut self) -> Step {
-        self.step_until(Instant { ns: u64::MAX })
+        self.step_until(Instant::NEVER)
     }
 
     /// One step, and what models alone do after it.

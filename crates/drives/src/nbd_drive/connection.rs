@@ -57,7 +57,7 @@ pub(crate) struct Connection {
     pub(super) age: Cell<u64>,
     /// The sending task is to end.
     pub(super) cut_off: Cell<bool>,
-    /// Since when requests wait for a connection, while they do.
+    /// Since when requests wait for a connection, while they do; without the time that the process stood still.
     pub(super) waiting_since: Cell<Instant>,
     /// When what was under way on the last connection can no longer land.
     pub(super) settled_at: Cell<Instant>,
@@ -78,7 +78,7 @@ impl Connection {
             news: Signal::default(),
             age: Cell::new(0),
             cut_off: Cell::new(false),
-            waiting_since: Cell::new(env.now()),
+            waiting_since: Cell::new(env.now_running()),
             settled_at: Cell::default(),
             over: Cell::new(false),
             closing: Cell::new(false),
@@ -109,7 +109,7 @@ impl Connection {
         if let Plan::Pieces(pieces, then_flush) = plan {
             let alone = self.free_jobs.borrow().len() + 1 == jobs.len();
             if alone && self.transmission.borrow().is_none() {
-                self.waiting_since.set(self.env.now());
+                self.waiting_since.set(self.env.now_running());
             }
             let mark = self.export.standing.mark();
             jobs[index] = Some(Job::new(request, completion, mark, pieces.len(), then_flush));

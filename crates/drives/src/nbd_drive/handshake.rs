@@ -18,7 +18,7 @@ pub(crate) async fn shake_hands(
     let over = Rc::new(Cell::new(false));
     let (watched, sleeper, is_over) = (Rc::downgrade(stream), env.clone(), over.clone());
     env.spawn("nbd handshake limit", async move {
-        sleeper.sleep(limit).await;
+        sleeper.sleep_running(limit).await;
         if let (false, Some(stream)) = (is_over.get(), watched.upgrade()) {
             stream.shutdown();
         }

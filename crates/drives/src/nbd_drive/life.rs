@@ -104,7 +104,7 @@ impl Connection {
                 pause = FIRST_PAUSE;
                 continue;
             }
-            if self.env.now() + pause >= self.waiting_since.get() + PATIENCE {
+            if self.env.now_running() + pause >= self.waiting_since.get() + PATIENCE {
                 return None;
             }
             self.env.sleep(pause).await;
@@ -185,7 +185,7 @@ impl Connection {
                 self.settled_at.set(now + SETTLE);
             }
         }
-        self.waiting_since.set(now);
+        self.waiting_since.set(self.env.now_running());
         self.export.standing.broke(self.age.get())
     }
 
@@ -212,7 +212,7 @@ impl Connection {
 
 /// What `future` gives, unless it takes longer than `limit`.
 async fn within<T>(env: &env::Env, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let (mut future, mut limit) = (pin!(future), pin!(env.sleep(limit)));
+    let (mut future, mut limit) = (pin!(future), pin!(env.sleep_running(limit)));
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending => limit.as_mut().poll(context).map(|()| None),

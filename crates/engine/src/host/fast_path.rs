@@ -26,6 +26,15 @@ pub(super) struct Spot {
     pub(super) offset: ByteOffset,
 }
 
+impl Spot {
+    /// What was asked of the drive failed. One that is gone, or silent, is out of use from now on: nobody waits for it once more.
+    pub(super) fn failed(&self, volume: &Rc<Cache>, error: IoError, operation: &'static str) {
+        if is_gone(&error) && volume.members.is_in_slot(self.drive, &self.member) {
+            volume.fail_drive(self.drive, error, operation);
+        }
+    }
+}
+
 /// What a write without redundancy holds while it is under way.
 enum Writer {
     /// The stripe is this shard's.
@@ -94,9 +103,12 @@ pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Resu
     if volume.may_be_dirty(range) {
         return Err(Some(buf));
     }
-    let Some(Spot { member, offset, .. }) = spot_to_read(volume, range) else { return Err(Some(buf)) };
-    let io = member.read(offset, smallvec![buf]);
+    let Some(spot) = spot_to_read(volume, range) else { return Err(Some(buf)) };
+    let io = spot.member.read(spot.offset, smallvec![buf]);
     let mut outcome = io.await;
+    if let Err(error) = outcome.result {
+        spot.failed(volume, error, "read");
+    }
     let buf = outcome.buffers.pop();
     match (outcome.result, buf) {
         (Ok(_), Some(buf)) if !was_lost(volume, range) => {
@@ -126,7 +138,7 @@ pub(super) async fn write(
     if volume.is_redundant() {
         return write_copies(volume, range, data, durability).await;
     }
-    let Spot { drive, member, offset } = spot_to_read(volume, range)?;
+    let spot = spot_to_read(volume, range)?;
     // The lock is there for writes that complete a sector; it lives on the stripe's owner.
     let (stripe, within) = volume.geometry().stripe_of(range.start);
     let _guard = if volume.is_mine(stripe) {
@@ -137,7 +149,7 @@ pub(super) async fn write(
         Writer::Another { _beside: volume.write_beside()? }
     };
     let _changing = volume.begin_change(stripe, ByteRange::new(ByteOffset(within.0), range.len));
-    let io = member.write(offset, smallvec![data.clone()], durability);
+    let io = spot.member.write(spot.offset, smallvec![data.clone()], durability);
     match io.await.result {
         Ok(_) => {
             volume.count(|counters| counters.fast_path += 1);
@@ -145,9 +157,7 @@ pub(super) async fn write(
         }
         // It may still be under way: written again, it could land after a later write (rule (d)).
         Err(error) if is_gone(&error) => {
-            if volume.members.is_in_slot(drive, &member) {
-                volume.fail_drive(drive, error, "write");
-            }
+            spot.failed(volume, error, "write");
             Some(Err(error))
         }
         Err(_) => None,

@@ -58,6 +58,7 @@ struct Entered {
 /// A read that is with its drive.
 struct UnderWay {
     range: ByteRange,
+    spot: Spot,
     /// Counts itself out when the read is answered.
     user: User,
     timed: Option<Timed>,
@@ -67,6 +68,7 @@ struct UnderWay {
 /// A read that came to nothing on the fast path. Without a buffer: its drive kept that.
 struct Failed {
     read: UnderWay,
+    error: Option<IoError>,
     buf: Option<Buf>,
 }
 
@@ -106,10 +108,11 @@ impl QuickReads {
         let Entered { range, spot, user, timed } = entered;
         let IoRequest::Read { buffers, .. } = request else { unreachable!("only reads enter") };
         let token = self.free.borrow_mut().pop().expect("nobody entered since");
-        let read = UnderWay { range, user, timed, completion };
+        let (member, offset) = (spot.member.clone(), spot.offset);
+        let read = UnderWay { range, spot, user, timed, completion };
         let before = self.under_way.borrow_mut()[token as usize].replace(read);
         assert!(before.is_none(), "place {token} is free");
-        spot.member.start_for(IoRequest::Read { offset: spot.offset, buffers }, self.clone(), token);
+        member.start_for(IoRequest::Read { offset, buffers }, self.clone(), token);
     }
 }
 
@@ -119,7 +122,8 @@ impl OnReturn for QuickReads {
         self.free.borrow_mut().push(token);
         let is_good = outcome.result.is_ok() && outcome.buffers.len() == 1;
         if !is_good || was_lost(&self.volume, read.range) {
-            return self.failed.give(Failed { read, buf: outcome.buffers.pop() });
+            let error = outcome.result.err();
+            return self.failed.give(Failed { read, error, buf: outcome.buffers.pop() });
         }
         self.volume.count(|counters| counters.fast_path += 1);
         read.answer(&self.volume, Ok(()), outcome);
@@ -129,15 +133,18 @@ impl OnReturn for QuickReads {
 impl UnderWay {
     /// Answers it: with `outcome`, but for what it came to, which is `result`.
     fn answer(self, volume: &Volume, result: Result<(), IoError>, outcome: IoOutcome) {
-        let UnderWay { range, user, timed, completion } = self;
+        let UnderWay { range, user, timed, completion, .. } = self;
         volume.note_end(timed, range.len, &result);
         drop(user);
         completion.complete(IoOutcome { result: result.map(|()| range.len.0), ..outcome });
     }
 }
 
-async fn go_the_long_way(volume: &Rc<Volume>, Failed { read, buf }: Failed) {
+async fn go_the_long_way(volume: &Rc<Volume>, Failed { read, error, buf }: Failed) {
     let range = read.range;
+    if let Some(error) = error {
+        read.spot.failed(volume, error, "read");
+    }
     let (result, buf) = volume.read_the_long_way(range, buf).await;
     let result = match buf {
         Some(_) => result,
