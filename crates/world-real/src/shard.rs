@@ -122,7 +122,10 @@ impl Shard {
             }
             let now = self.look();
             self.executor.fire_timers(now);
-            self.executor.expire_operations(now);
+            if self.executor.next_expiry(now).is_some() {
+                self.take_answers();
+                self.executor.expire_operations(now);
+            }
             if self.executor.has_ready() {
                 if self.ring.needs_enter() {
                     self.ring.submit();
@@ -136,17 +139,21 @@ impl Shard {
         }
     }
 
-    /// Looks at the clock. What drives have answered while the process stood still is taken before anything counts as late.
+    /// Looks at the clock, and finds whether the process stood still.
     fn look(&self) -> Instant {
         let now = now();
         let late = now.since(self.looked.replace(now));
         if late > STOOD_STILL {
             tracing::warn!("this process did not run for {late:?}: no drive is blamed for that");
             self.executor.stand_still(late);
-            self.ring.submit();
-            self.ring.reap();
         }
         now
+    }
+
+    /// Takes what drives have answered, before anything counts as late.
+    fn take_answers(&self) {
+        self.ring.submit();
+        self.ring.reap();
     }
 
     /// Whether another thread woke a task while this one, woken shortly before, looked for that.
