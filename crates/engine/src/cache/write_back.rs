@@ -291,7 +291,7 @@ impl Cache {
             // Others that began before this clear what they took when it is their turn.
             let is_over = || index.is_none_or(|index| !cells.is_any_open(index, until));
             cells.changed.wait_until(self.shard.env(), is_over).await;
-            if !cells.has_failed_since(until) {
+            if !index.is_some_and(|index| cells.has_failed_since(index, until)) {
                 return Ok(());
             }
         }

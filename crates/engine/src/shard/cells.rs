@@ -78,6 +78,8 @@ struct Destaged {
     parts: Vec<(Rc<CellRun>, ByteRange)>,
     /// Flushes that have begun and have not cleared what they took of it, by their numbers.
     open: Vec<u64>,
+    /// The last flush that did not clear what it took, as counted in `CellRoom::failed_flushes`.
+    last_failed: u64,
 }
 
 /// A flush of a volume's drives that is about to begin, and what was destaged before it. Where it does not succeed, that stays.
@@ -307,9 +309,9 @@ impl CellRoom {
         all.get(&volume).is_some_and(|destaged| destaged.open.iter().any(|number| *number <= until.latest))
     }
 
-    /// Whether a flush has failed since, so that what it took is still there.
-    pub(crate) fn has_failed_since(&self, until: BegunUntil) -> bool {
-        self.failed_flushes.get() > until.failed
+    /// Whether a flush of a volume's drives has failed since, so that what it took is still there.
+    pub(crate) fn has_failed_since(&self, volume: u32, until: BegunUntil) -> bool {
+        self.destaged.borrow().get(&volume).is_some_and(|destaged| destaged.last_failed > until.failed)
     }
 
     /// Whether that is so much that the drives are to be flushed for the room it takes.
@@ -454,12 +456,14 @@ impl Drop for FlushBegun {
         if parts.is_empty() {
             return;
         }
-        self.of.failed_flushes.set(self.of.failed_flushes.get() + 1);
+        let failed = self.of.failed_flushes.get() + 1;
+        self.of.failed_flushes.set(failed);
         if !self.close() {
             return self.of.count_destaged_out(&parts);
         }
         if let Some(now) = self.of.destaged.borrow_mut().get_mut(&self.volume) {
             now.parts.append(&mut parts);
+            now.last_failed = failed;
         }
     }
 }
