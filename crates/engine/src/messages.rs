@@ -298,6 +298,8 @@ pub enum ReportKind {
         drive: DriveIndex,
         /// Which bytes of the drive's part of the volume, whole sectors.
         ranges: Vec<ByteRange>,
+        /// How many swaps the slot had seen ([`ReportKind::Current`]): what another drive has by now is none of this one's.
+        swaps: u64,
         /// Whether the drive did not keep them.
         excluded: bool,
     },
@@ -372,10 +374,10 @@ impl ReportKind {
             ReportKind::PuncturedBlocks { drive, ranges, punctured: false } => {
                 Change::Rewritten { slot: drive, ranges }
             }
-            ReportKind::ExcludedBlocks { drive, ranges, excluded: true } => {
+            ReportKind::ExcludedBlocks { drive, ranges, excluded: true, .. } => {
                 Change::Excluded { slot: drive, ranges }
             }
-            ReportKind::ExcludedBlocks { drive, ranges, excluded: false } => {
+            ReportKind::ExcludedBlocks { drive, ranges, excluded: false, .. } => {
                 Change::Included { slot: drive, ranges }
             }
             ReportKind::ReplacementFailed { drive, .. } => Change::ReplacementEnded { slot: drive },

@@ -280,3 +280,44 @@ fn a_refused_write_of_a_degraded_stripe_costs_no_other_block() {
         }
     }
 }
+
+/// A drive was being repaired, block by block, when the drive that had been filled to replace it took its slot. The blocks that it could not
+/// read were listed as excluded on the slot then: with others gone, hosts could not read what the new drive held.
+#[test]
+fn what_a_drive_did_not_keep_is_no_matter_of_the_one_that_took_its_slot() {
+    let mut were_caught = 0;
+    for delay in (0..80_000).step_by(1000) {
+        let setup = Setup::new(Level::Raid5, 4);
+        let mut sim = setup.sim(37, 1);
+        let (slot, offset) = data(&setup, 3, 1);
+        let old = drive(&sim, slot);
+        let envs = envs(&sim, &setup);
+        let is_caught = sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            let volume = bench.volume();
+            let bytes = pattern(1, volume.spec().capacity.0);
+            write(volume, 0, &bytes).await.expect("writable");
+            let (slot, source) = (DriveIndex(slot), open(&bench.env, 4).await);
+            let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
+            bench
+                .tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done)))
+                .await;
+            bench.begin(TaskKind::Copy { slot }, PACE).await;
+            bench.ended().await;
+            break_sectors(&old, offset, 512, Unkept::Taken);
+            // It is repaired beside.
+            let at = setup.geometry().stripe_start(StripeIndex(3)).0 + 4096;
+            assert!(read(volume, at, 512).await.expect("redundant") == bytes[at as usize..][..512]);
+            bench.env.sleep(Duration::from_micros(delay)).await;
+            let is_excluded = || volume.recorded_state().is_excluded(slot, range(offset, 512));
+            let is_before = is_excluded();
+            let promoted = Change::Promoted { slot, stale: RegionSet::EMPTY };
+            bench.tell(|done| ShardMessage::Apply(VOLUME, promoted.clone(), None, Some(done))).await;
+            bench.env.sleep(SECOND).await;
+            assert!(!is_excluded(), "the old drive's blocks, {delay} us after the read");
+            !is_before
+        });
+        were_caught += u32::from(is_caught.expect("no stall"));
+    }
+    assert!((1..80).contains(&were_caught), "the repair was caught under way {were_caught} times of 80");
+}

@@ -51,8 +51,8 @@ enum What {
     Moved(RegionSet, bool),
     /// Lost, or written again.
     Punctured(Vec<ByteRange>, bool),
-    /// Not kept by the slot's drive, or there again.
-    Excluded(Vec<ByteRange>, bool),
+    /// Not kept by the slot's drive, or there again. Which of the slot's drives it is about `swaps` tells, as above.
+    Excluded { ranges: Vec<ByteRange>, excluded: bool, id: VolumeId, swaps: u64 },
     /// The drive of that UUID, which was being filled, lacks a write. `None`: nobody knows of it.
     ReplacementFailed(Option<Uuid>, IoError),
     /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
@@ -60,6 +60,12 @@ enum What {
 }
 
 impl ToRecord {
+    /// Whether it tells blocks of a drive that another one has relieved since: that one has what was written to both.
+    fn is_about_one_that_left(&self) -> bool {
+        let What::Excluded { id, swaps, .. } = self.what else { return false };
+        self.volume.id() == Some(id) && self.volume.swaps(self.slot) != swaps
+    }
+
     /// The change of the volume's state that it is, if it is one: the same is written into the label and sent to the shards.
     fn change(&self) -> Option<Change> {
         let slot = DriveIndex(self.slot as u16);
@@ -71,8 +77,12 @@ impl ToRecord {
             }
             What::Punctured(ranges, true) => Change::Punctured { slot, ranges: ranges.clone() },
             What::Punctured(ranges, false) => Change::Rewritten { slot, ranges: ranges.clone() },
-            What::Excluded(ranges, true) => Change::Excluded { slot, ranges: ranges.clone() },
-            What::Excluded(ranges, false) => Change::Included { slot, ranges: ranges.clone() },
+            What::Excluded { ranges, excluded: true, .. } => {
+                Change::Excluded { slot, ranges: ranges.clone() }
+            }
+            What::Excluded { ranges, excluded: false, .. } => {
+                Change::Included { slot, ranges: ranges.clone() }
+            }
             What::ReplacementFailed(..) | What::Uncovered => return None,
         })
     }
@@ -152,8 +162,8 @@ impl Arrays {
                 }
                 record(drive, What::Punctured(ranges, punctured));
             }
-            ReportKind::ExcludedBlocks { drive, ranges, excluded } => {
-                record(drive, What::Excluded(ranges, excluded));
+            ReportKind::ExcludedBlocks { drive, ranges, swaps, excluded } => {
+                record(drive, What::Excluded { ranges, excluded, id, swaps });
             }
             ReportKind::Unsynced(regions) => {
                 self.regions_unsynced(array, volume, from, &regions);
@@ -255,7 +265,7 @@ impl Arrays {
                         self.end_replacement(&array, slot, "it cannot be written").await;
                     }
                 }
-                self.deal_with_records(&array, reports).await;
+                self.deal_with_records(&array, self.without_those_that_left(reports)).await;
             }
             self.promote_complete(&array).await;
         }
@@ -272,7 +282,10 @@ impl Arrays {
                     slots.extend(array.in_use());
                     replacements.extend(0..array.places().len());
                 }
-                What::Punctured(..) | What::Excluded(..) | What::ReplacementFailed(..) | What::Uncovered => {}
+                What::Punctured(..)
+                | What::Excluded { .. }
+                | What::ReplacementFailed(..)
+                | What::Uncovered => {}
             }
         }
         let members = slots.into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
@@ -283,6 +296,16 @@ impl Arrays {
         }
         let _turn = array.metadata.take(1).await;
         self.take_out_unflushed(array, unflushed).await;
+    }
+
+    /// Answers what tells of drives that others have relieved. The caller has the metadata turn.
+    fn without_those_that_left(&self, reports: Vec<ToRecord>) -> Vec<ToRecord> {
+        let (left, others): (Vec<_>, Vec<_>) =
+            reports.into_iter().partition(ToRecord::is_about_one_that_left);
+        for (from, number) in left.into_iter().filter_map(|report| report.answer) {
+            self.answer_report(from, number, Ok(()));
+        }
+        others
     }
 
     async fn deal_with_records(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<ToRecord>) {
@@ -314,7 +337,7 @@ impl Arrays {
                 }
                 // Another drive may be filled by now: what was copied to the one before is of no use.
                 What::Copied(drive, _) => !is_filled(member, *drive) || report.change().is_some_and(note),
-                What::Moved(..) | What::Punctured(..) | What::Excluded(..) => {
+                What::Moved(..) | What::Punctured(..) | What::Excluded { .. } => {
                     report.change().is_some_and(note)
                 }
                 What::ReplacementFailed(drive, _) => drive.is_some_and(|drive| {
@@ -348,7 +371,7 @@ impl Arrays {
 
     /// Says so where there was no room in a label for blocks of a drive.
     fn report_full_list(&self, array: &Array, refused: &ToRecord) {
-        if !matches!(refused.what, What::Punctured(_, true) | What::Excluded(_, true)) {
+        if !matches!(refused.what, What::Punctured(_, true) | What::Excluded { excluded: true, .. }) {
             return;
         }
         let (drive, name) = (self.member_name(array, refused.slot), refused.volume.name());
@@ -364,7 +387,7 @@ impl Arrays {
         let (Some(id), Some(change)) = (volume.id(), report.change()) else { return };
         match &report.what {
             What::Current { .. } => self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None)),
-            What::Moved(..) | What::Punctured(..) | What::Excluded(..) => {
+            What::Moved(..) | What::Punctured(..) | What::Excluded { .. } => {
                 if let Err(why) = self.apply(id, &change).await {
                     tracing::error!("not every shard knows of '{}' that {change:?}: {why}", volume.name());
                 }
@@ -425,7 +448,7 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
             What::Copied(drive, regions) => (Some(*drive), regions),
             What::Moved(..)
             | What::Punctured(..)
-            | What::Excluded(..)
+            | What::Excluded { .. }
             | What::ReplacementFailed(..)
             | What::Uncovered => continue,
         };

@@ -40,7 +40,7 @@ impl Recovery {
             let runs: Vec<ByteRange> = runs.into_iter().filter(|run| !run.is_empty()).collect();
             not_kept.extend(runs.iter().map(|run| (drive, *run)));
             if self.is_redundant() {
-                self.exclude(drive, runs).await?;
+                self.exclude(drive, &member, runs).await?;
             }
         }
         for (drive, range) in not_kept.iter().copied() {

@@ -267,6 +267,7 @@ impl Recovery {
         let raw = ByteRange::new(self.raw(place.start), place.len);
         let start =
             |member: &Rc<Member>| DriveOp::zeroes(member.write_zeroes(raw, false, Durability::Durable));
+        let member = self.member(drive);
         let mut ops = DriveOps::default();
         ops.ask(self, drive, start);
         ops.ask_replacement(self, drive, start);
@@ -275,16 +276,16 @@ impl Recovery {
         lacking.settled(self).await?;
         match filled {
             Ok(()) => {
-                let Ok(member) = self.member(drive) else { return Err(IoError::new(IoErrorKind::Gone)) };
+                let Ok(member) = member else { return Err(IoError::new(IoErrorKind::Gone)) };
                 self.include_what_is_kept(drive, &member, place).await;
                 let unkept = self.probe(drive, &member, place).await?;
                 let unkept = unkept.iter().map(|run| run.intersection(place)).filter(|run| !run.is_empty());
-                self.exclude(drive, unkept.collect()).await
+                self.exclude(drive, &member, unkept.collect()).await
             }
             Err(error) => {
                 self.not_repaired(drive, error);
-                match error.kind {
-                    IoErrorKind::Medium => self.exclude(drive, vec![place]).await,
+                match (error.kind, member) {
+                    (IoErrorKind::Medium, Ok(member)) => self.exclude(drive, &member, vec![place]).await,
                     _ => Err(error),
                 }
             }

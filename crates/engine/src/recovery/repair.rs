@@ -245,7 +245,7 @@ impl Recovery {
             self.home_of(drive, *sector).is_some_and(|(home, named)| self.state().is_punctured(home, named))
         };
         let sectors: Vec<ByteRange> = sectors.filter(|sector| !is_punctured(sector)).collect();
-        self.exclude(drive, sectors).await
+        self.exclude(drive, member, sectors).await
     }
 
     /// Computes some blocks of a drive from the others of their stripe, writes them, and reads them again.

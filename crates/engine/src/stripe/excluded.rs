@@ -371,15 +371,20 @@ impl Stripes {
         Ok(refused)
     }
 
-    /// Lists blocks of a drive as excluded, those that are not yet. Done when that is durable and every shard knows.
+    /// Lists blocks of a drive as excluded, those that are not yet. Done when that is durable and every shard knows. Another drive that
+    /// has taken the slot meanwhile has what was written to both: of the one before nothing has to be known any more.
     ///
     /// # Errors
     /// When they cannot be listed.
     pub(crate) async fn exclude(
         self: &Rc<Self>,
         drive: DriveIndex,
+        member: &Rc<Member>,
         ranges: Vec<ByteRange>,
     ) -> Result<(), IoError> {
+        if !self.members.is_in_slot(drive, member) {
+            return Ok(());
+        }
         let is_new = |range: &ByteRange| {
             let listed: u64 = self.state().excluded_within(drive, *range).map(|part| part.len.0).sum();
             listed < range.len.0
@@ -388,7 +393,8 @@ impl Stripes {
         if ranges.is_empty() {
             return Ok(());
         }
-        let kind = ReportKind::ExcludedBlocks { drive, ranges, excluded: true };
+        let swaps = self.members.drives_of(drive);
+        let kind = ReportKind::ExcludedBlocks { drive, ranges, swaps, excluded: true };
         self.shard.report(self.spec.id, kind).await
     }
 
@@ -411,7 +417,8 @@ impl Stripes {
         let flushed = DriveOp::Flush(member.flush()).result().await;
         let is_same = self.members.is_in_slot(drive, member);
         if let (Ok(()), true) = (flushed, is_same) {
-            let kind = ReportKind::ExcludedBlocks { drive, ranges: kept, excluded: false };
+            let swaps = self.members.drives_of(drive);
+            let kind = ReportKind::ExcludedBlocks { drive, ranges: kept, swaps, excluded: false };
             if let Err(error) = self.shard.report(self.spec.id, kind).await {
                 tracing::debug!(volume = %self.name(), drive = drive.0, "blocks stay excluded: {error}");
             }

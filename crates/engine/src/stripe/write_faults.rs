@@ -74,7 +74,7 @@ impl Stripes {
                     let ranges = told.iter().map(|told| told.range).collect();
                     refused.extend(told);
                     // Where there is no room in the list it is as with any other drive that cannot write.
-                    Box::pin(self.exclude(drive, ranges)).await.map_err(|_| refusal.error)
+                    Box::pin(self.exclude(drive, &refusal.member, ranges)).await.map_err(|_| refusal.error)
                 }
                 Err(error) => Err(error),
             };
