@@ -73,14 +73,11 @@ impl Host {
             Reply::Volumes { volumes } => volumes.into_iter().find(|volume| volume.name == name),
             _ => None,
         };
+        if listed.as_ref().is_some_and(|volume| self.is_left_by_deletion(volume)) {
+            return Ok(self.is_deleted(true));
+        }
         match (listed.is_some(), self.scene.presence.get()) {
             (true, Presence::Never) => Error::wrong_state("the volume is there, and nobody asked for it"),
-            // Another machine does not know that it was deleted, and one of its drives does not either.
-            (true, Presence::Gone)
-                if self.scene.untold.get() && self.scene.machine.log.is_elsewhere.get() =>
-            {
-                Ok(Found::Nothing)
-            }
             (true, Presence::Gone) => {
                 let drives = listed.map(|volume| volume.drives).unwrap_or_default();
                 let drives = drives.iter().map(|drive| format!("{} is {:?}", drive.name, drive.state));
@@ -91,12 +88,43 @@ impl Host {
             // A volume whose every drive is out is nowhere to be asked of.
             (false, Presence::There) if self.is_nowhere() => Ok(Found::NeedsDrives),
             (false, Presence::There) => Error::wrong_state("the volume is not there any more"),
+            // A start finished its deletion, which was cut off. A drive that something happened to may have missed that.
             (false, Presence::Leaving) => {
-                self.scene.presence.set(Presence::Gone);
-                Ok(Found::Nothing)
+                Ok(self.is_deleted(!self.scene.array.faults.borrow().ever().is_empty()))
             }
             (false, _) => Ok(Found::Nothing),
         }
+    }
+
+    /// It is found that the volume was deleted. `is_untold`: a drive may have its label still.
+    fn is_deleted(&self, is_untold: bool) -> Found {
+        self.scene.presence.set(Presence::Gone);
+        self.scene.untold.set(is_untold);
+        Found::Nothing
+    }
+
+    /// Whether a volume that is listed is what is left of a deletion on drives whose labels it did not reach. Another machine does not
+    /// know of the deletion.
+    fn is_left_by_deletion(&self, listed: &VolumeInfo) -> bool {
+        let scene = &self.scene;
+        if !scene.machine.log.is_elsewhere.get() {
+            return false;
+        }
+        match scene.presence.get() {
+            Presence::Gone => return scene.untold.get(),
+            Presence::Asked if scene.untold.get() => {}
+            Presence::Leaving => {}
+            _ => return false,
+        }
+        // A start finished what was cut off, or another volume was being made of the drives: labels are gone from drives that nothing ever
+        // happened to, and not from those that are listed as present.
+        let is_missing = |slot: DriveIndex| {
+            listed.drives.get(slot.as_usize()).is_none_or(|drive| drive.state == DriveState::Missing)
+        };
+        let missing: DriveSet = scene.drive_count().indexes().filter(|slot| is_missing(*slot)).collect();
+        let present = DriveSet::first(scene.drive_count()).minus(&missing);
+        let ever = scene.array.faults.borrow().ever();
+        present.minus(&ever).is_empty() && !missing.minus(&ever).is_empty()
     }
 
     /// The same controller, as the host of another volume sees it.

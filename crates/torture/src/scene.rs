@@ -114,8 +114,7 @@ pub struct Scene {
     pub synced: Cell<bool>,
     /// How often redundancy came to agree while requests could fail until then: one that began before may still say so.
     ended_failing: Cell<u64>,
-    /// Whether the controller says that its journal tells all that a crash can interrupt: it does from the moment on that all
-    /// redundancy agrees.
+    /// Whether the controller says that its journal covers what a crash can interrupt: from the moment on that all redundancy agrees.
     pub covered: Cell<bool>,
     /// Whether it was deleted, and a drive of it could not be told.
     pub untold: Cell<bool>,
@@ -253,6 +252,7 @@ impl Scene {
         self.on_log.adopt(&other.on_log);
         self.without_log.borrow_mut().clone_from(&other.without_log.borrow());
         self.presence.set(other.presence.get());
+        self.untold.set(other.untold.get());
         self.synced.set(other.synced.get());
         self.in_spare.set(other.in_spare.get());
         self.has_lost_blocks.set(other.has_lost_blocks.get());
