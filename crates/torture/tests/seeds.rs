@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 13] = [
+const AS_DRAWN: [(u64, bool, &str); 14] = [
     (
         10_899_218,
         false,
@@ -155,6 +155,11 @@ const AS_DRAWN: [(u64, bool, &str); 13] = [
         2_755_330_642,
         false,
         "a drive that refused a strip of sectors took all memory (engine, stripe/excluded.rs)",
+    ),
+    (
+        4_128_212_272,
+        false,
+        "blocks of a drive that was replaced were excluded from the one that took its slot (engine/tests/unkept_blocks.rs)",
     ),
 ];
 
