@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 14] = [
+const AS_DRAWN: [(u64, bool, &str); 15] = [
     (
         10_899_218,
         false,
@@ -160,6 +160,11 @@ const AS_DRAWN: [(u64, bool, &str); 14] = [
         4_128_212_272,
         false,
         "blocks of a drive that was replaced were excluded from the one that took its slot (engine/tests/unkept_blocks.rs)",
+    ),
+    (
+        3_986_961_137,
+        false,
+        "whoever waited for a write that a drive stalled looked every 50 us whether it was over (engine, stripe/beside.rs)",
     ),
 ];
 

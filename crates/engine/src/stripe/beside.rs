@@ -25,8 +25,12 @@ use crate::attachment::{Beside, Closed};
 use crate::stripe::Stripes;
 use std::time::Duration;
 
-/// How often whoever has closed a volume looks whether somebody is still writing.
+/// After what time whoever has closed a volume looks whether somebody is still writing. Each further look is after twice the time, up to
+/// [`LONGEST`]: a drive that stalls does so for long.
 const LOOK: Duration = Duration::from_micros(50);
+
+/// See [`LOOK`].
+const LONGEST: Duration = Duration::from_millis(5);
 
 impl Stripes {
     /// Begins a write of whole sectors to stripes of other shards. `None`: their owners have to do it.
@@ -44,8 +48,10 @@ impl Stripes {
             return None;
         }
         let closed = self.beside.close();
+        let mut pause = LOOK;
         while self.beside.is_written() {
-            self.shard.env().sleep(LOOK).await;
+            self.shard.env().sleep(pause).await;
+            pause = LONGEST.min(2 * pause);
         }
         Some(closed)
     }
