@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 15] = [
+const AS_DRAWN: [(u64, bool, &str); 16] = [
     (
         10_899_218,
         false,
@@ -165,6 +165,11 @@ const AS_DRAWN: [(u64, bool, &str); 15] = [
         3_986_961_137,
         false,
         "whoever waited for a write that a drive stalled looked every 50 us whether it was over (engine, stripe/beside.rs)",
+    ),
+    (
+        3_986_961_837,
+        true,
+        "windows of a reshape were saved over the data of a drive that had come back meanwhile (controller, arrays/members.rs)",
     ),
 ];
 

@@ -26,6 +26,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::failures::Failing;
 use crate::arrays::record::TRY_AGAIN;
+use crate::arrays::serve::place_on;
 use crate::arrays::shards::answers;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
@@ -179,16 +180,16 @@ impl Arrays {
         before: Option<Rc<Drive>>,
         stale: &RegionSet,
     ) {
-        let source = drive.access().map(|access| access.source);
         for volume in array.served().into_iter().filter(|volume| volume.is_on(slot)) {
             let Some(id) = volume.id() else { continue };
+            let source = drive.access().and_then(|access| place_on(&volume.label(), access));
             let change = Change::Drive {
                 slot: DriveIndex(slot as u16),
                 stale: volume.own_regions(stale),
                 in_service: array.in_service(&volume),
             };
             volume.note_swap(slot);
-            let told = self.send_change(id, &change, source.clone());
+            let told = self.send_change(id, &change, source);
             let (this, array, drive) = (self.clone(), array.clone(), drive.clone());
             let is_quiesced = IsQuiesced::default();
             before.iter().for_each(|before| before.note_draining(&is_quiesced));
@@ -317,15 +318,15 @@ impl Arrays {
         drive: &Drive,
         uuid: ondisk::Uuid,
     ) -> std::result::Result<(), String> {
-        let source = drive.access().map(|access| access.source);
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            let source = drive.access().and_then(|access| place_on(&volume.label(), access));
             if source.is_some() {
                 volume.note_replacement(slot.as_usize(), uuid);
             }
             let left = volume.own_regions(&array.left_on_replacement(slot.as_usize()));
             let began = Change::ReplacementBegan { slot, left };
-            let told = answers(self.send_change(id, &began, source.clone())).await;
+            let told = answers(self.send_change(id, &began, source)).await;
             told.map_err(|why| format!("'{}' cannot use it: {why}", volume.name()))?;
         }
         Ok(())
