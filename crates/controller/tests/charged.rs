@@ -1,7 +1,7 @@
 //! What comes of asking one drive is charged to that drive, and not to whichever has its slot by then.
 
 use crate::common::{self, Bench, MIB};
-use controller::{AddSpare, Command, DriveState, ErrorKind, VolumeState};
+use controller::{AddSpare, Command, DriveState, ErrorKind, SetPolicy, VolumeState};
 use engine::{Report, ReportKind, ShardIndex};
 use env::{Buf, IoError, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
@@ -112,12 +112,14 @@ fn fill(bench: &mut Bench) {
     bench.expect("data", ELSEWHERE, 1, STRIPE);
 }
 
-/// A drive hung. A request of a host ran out of its time first: the drive went out, and a hot spare took its slot. Then the
+/// A drive hung. A request of a host ran out of its time first: the drive went out, failed soon, and a hot spare took its slot. Then the
 /// controller's own flush ran out of its time, which the same drive had been asked for, and the spare went out for it.
 #[test]
 fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its_slot() {
     let mut bench = bench(2, "raid5", &["a", "b", "c"]);
     bench.ask(Command::SpareAdd(AddSpare { drive: "r".into(), ..AddSpare::default() })).unwrap();
+    let policy = SetPolicy { volume: "data".into(), suspend_limit_s: Some(1), ..SetPolicy::default() };
+    bench.ask(Command::VolumePolicy(policy)).unwrap();
     bench.write("data", 0, 2, STRIPE);
     bench.wait(1);
     let hung = bench.sim.drive("b").unwrap();

@@ -52,6 +52,7 @@ mod sectors;
 mod set_write_hole;
 mod spares;
 mod starts;
+mod suspended;
 mod tasks;
 mod tolerance;
 mod trust;

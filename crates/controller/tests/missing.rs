@@ -229,7 +229,6 @@ fn a_drive_that_did_not_answer_does_not_bring_back_what_was_deleted() {
     drop(bench.begin_write("data", 0, 2, MIB / 2));
     bench.ask(deleted()).expect("it is deleted");
     bench.power_cycle(&[]);
-    bench.ask(Command::DriveClearFailed { drive: "b".into() }).expect("it is trusted again");
     is_no_part_of_it_any_more(&mut bench, "b");
 }
 

@@ -194,7 +194,7 @@ fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
                 "seed {seed}: {old} of {reads} reads returned what was there before"
             );
         }
-        assert_eq!(bench.drive("c").state, DriveState::Failed, "seed {seed}");
+        assert_eq!(bench.drive("c").state, DriveState::Suspended, "seed {seed}");
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Cause {
     Offline,
     /// An operator declared it failed.
     Operator,
+    /// It did not answer in time. It is used again by itself when it answers, or fails by policy.
+    Suspended,
 }
 
 /// A drive that is being filled with what a member holds, to take its place.
@@ -137,6 +139,11 @@ impl Member {
     pub fn is_online(&self) -> bool {
         self.state == MemberState::Online
     }
+
+    /// Whether it is out because it does not answer, and comes back by itself.
+    pub fn is_suspended(&self) -> bool {
+        !self.is_online() && self.cause == Some(Cause::Suspended)
+    }
 }
 
 /// What the operator wishes for the array.
@@ -145,6 +152,9 @@ impl Member {
 pub struct Policy {
     /// A drive goes out after so many medium errors that could not be repaired.
     pub medium_error_limit: u32,
+    /// A drive that is suspended fails after so many seconds.
+    #[serde(default = "suspend_limit_s", skip_serializing_if = "is_usual_suspend_limit")]
+    pub suspend_limit_s: u32,
     /// What a spare took over goes back to the drive that replaces the failed one.
     pub copyback: bool,
     /// Where there is no spare, an unused drive may be taken.
@@ -190,10 +200,19 @@ impl std::fmt::Display for StartDegraded {
     }
 }
 
+fn suspend_limit_s() -> u32 {
+    300
+}
+
+fn is_usual_suspend_limit(limit_s: &u32) -> bool {
+    *limit_s == suspend_limit_s()
+}
+
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
             medium_error_limit: 100,
+            suspend_limit_s: suspend_limit_s(),
             copyback: true,
             emergency_spare: false,
             drive_guard: true,

@@ -268,6 +268,7 @@ pub fn why(member: &Member) -> &'static str {
         Some(Cause::Missing) => "it was missing when its volumes were started",
         Some(Cause::Offline) => "an operator took it offline",
         Some(Cause::Operator) => "an operator declared it failed",
+        Some(Cause::Suspended) => "it did not answer in time and is suspended",
         Some(Cause::Error) | None => "it failed",
     }
 }

@@ -264,24 +264,26 @@ fn the_label_of_a_spare_is_told_from_that_of_a_member() {
 
 #[test]
 fn a_label_of_another_version_is_refused_by_its_number() {
-    for (version, number) in [(EARLIEST_VERSION - 1, "version 2 "), (VERSION + 1, "version 5 ")] {
+    for (version, number) in [(EARLIEST_VERSION - 1, "version 2 "), (VERSION + 1, "version 6 ")] {
         let other = Extras { version, ..extras(TEXT.as_bytes()) };
         let error = ondisk::read(&other, uuid(1)).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Version);
-        assert!(error.context.contains(number) && error.context.contains("versions 3 to 4"), "{error}");
+        assert!(error.context.contains(number) && error.context.contains("versions 3 to 5"), "{error}");
     }
 }
 
-/// Arrays of the release before have version 3 on their drives.
+/// Arrays of releases before have versions 3 and 4 on their drives.
 #[test]
-fn a_label_of_version_3_means_what_it_meant() {
-    for label in [label(), full_label()] {
-        let before = Extras { version: 3, ..extras(&text_of(&label).unwrap()) };
-        assert_eq!(ondisk::read(&before, uuid(1)), Ok(Content::Member(Box::new(label))));
+fn a_label_of_an_earlier_version_means_what_it_meant() {
+    for version in EARLIEST_VERSION..VERSION {
+        for label in [label(), full_label()] {
+            let before = Extras { version, ..extras(&text_of(&label).unwrap()) };
+            assert_eq!(ondisk::read(&before, uuid(1)), Ok(Content::Member(Box::new(label))));
+        }
+        let spare = SpareLabel { drive: uuid(1), ..spare() };
+        let before = Extras { version, ..extras(&spare_text_of(&spare).unwrap()) };
+        assert_eq!(ondisk::read(&before, uuid(1)), Ok(Content::Spare(spare)));
     }
-    let spare = SpareLabel { drive: uuid(1), ..spare() };
-    let before = Extras { version: 3, ..extras(&spare_text_of(&spare).unwrap()) };
-    assert_eq!(ondisk::read(&before, uuid(1)), Ok(Content::Spare(spare)));
 }
 
 #[test]

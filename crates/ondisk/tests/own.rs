@@ -9,8 +9,9 @@ use layout::{Level, MirrorArrangement, ParityArrangement};
 use ondisk::ddf::{self, DiskState, Effort, HeaderKind, Look, Step, update};
 use ondisk::foreign::Glimpse;
 use ondisk::{
-    Cause, Content, ErrorKind, Found, Init, Label, Member, MemberState, Phase, Policy, Runs, SpareLabel,
-    SpareScope, Tail, TailPlace, Telling, Uuid, VolumeLabel, WriteHole, find, restore,
+    Cause, Content, EARLIEST_VERSION, ErrorKind, Found, Init, Label, Member, MemberState, Phase, Policy,
+    Runs, SpareLabel, SpareScope, Tail, TailPlace, Telling, Uuid, VERSION, VolumeLabel, WriteHole, find,
+    restore,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, SectorSize};
@@ -275,7 +276,7 @@ fn drive_of_version(label: &Label, slot: u8, version: u32) -> Image {
     image
 }
 
-/// The versions of the two copies: the bytes at which a release that knows version 3 alone looks first.
+/// The versions of the two copies: the bytes at which a release that knows earlier versions alone looks first.
 fn versions(image: &Image) -> [u32; 2] {
     [site().primary(), site().secondary()].map(|copy| {
         let log = units::ByteRange::new(copy + ByteCount(618 * 512), ByteCount(512));
@@ -286,11 +287,15 @@ fn versions(image: &Image) -> [u32; 2] {
 }
 
 #[test]
-fn a_label_of_version_3_is_used_and_becomes_version_4_at_the_next_change() {
+fn a_label_of_an_earlier_version_is_used_and_becomes_the_newest_at_the_next_change() {
+    (EARLIEST_VERSION..VERSION).for_each(becomes_the_newest);
+}
+
+fn becomes_the_newest(version: u32) {
     let old = label();
     let new = Label { generation: 8, confirmed: 7, clean: false, ..old.clone() };
-    let before = drive_of_version(&old, 1, 3);
-    assert_eq!((versions(&before), carried(&before).0), ([3; 2], old.for_drive(uuid(0xDD, 1))));
+    let before = drive_of_version(&old, 1, version);
+    assert_eq!((versions(&before), carried(&before).0), ([version; 2], old.for_drive(uuid(0xDD, 1))));
     let steps = steps(&before, &new, uuid(0xDD, 1));
     for cut in 0..=steps.len() {
         let mut image = before.clone();
@@ -300,14 +305,14 @@ fn a_label_of_version_3_is_used_and_becomes_version_4_at_the_next_change() {
     }
     let mut image = before;
     apply(&mut image, &steps);
-    // A release that knows version 3 alone refuses it by this number.
-    assert_eq!((versions(&image), carried(&image).0), ([4; 2], new.for_drive(uuid(0xDD, 1))));
+    // A release that knows earlier versions alone refuses it by this number.
+    assert_eq!((versions(&image), carried(&image).0), ([VERSION; 2], new.for_drive(uuid(0xDD, 1))));
     // A damaged copy is repaired with the version that the other copy has.
-    let mut image = drive_of_version(&old, 1, 3);
+    let mut image = drive_of_version(&old, 1, version);
     damage(&mut image, HeaderKind::Primary);
     let (_, drive) = carried(&image);
     apply(&mut image, &ddf::repair(&drive).unwrap());
-    assert_eq!(versions(&image), [3; 2]);
+    assert_eq!(versions(&image), [version; 2]);
     // Both copies are lost: the drive is identified by the others, whichever version they have.
     for kind in [HeaderKind::Primary, HeaderKind::Secondary] {
         damage(&mut image, kind);
@@ -318,9 +323,9 @@ fn a_label_of_version_3_is_used_and_becomes_version_4_at_the_next_change() {
 
 #[test]
 fn a_label_of_a_later_version_is_refused_by_its_number() {
-    let Found::Bad(error) = found(&drive_of_version(&label(), 1, 5)) else { panic!("it was read") };
+    let Found::Bad(error) = found(&drive_of_version(&label(), 1, VERSION + 1)) else { panic!("it was read") };
     assert_eq!(error.kind, ErrorKind::Version);
-    assert!(error.context.contains("version 5") && error.context.contains("versions 3 to 4"), "{error}");
+    assert!(error.context.contains("version 6") && error.context.contains("versions 3 to 5"), "{error}");
 }
 
 #[test]

@@ -56,7 +56,9 @@ pub(crate) fn of_drive(drive: &DriveInfo) -> Health {
     let predicts = drive.health.as_ref().is_some_and(|health| health.predicted_failure == Some(true));
     match drive.state {
         DriveState::Failed | DriveState::Missing | DriveState::Refused => Health::Critical,
-        DriveState::Stale | DriveState::Rebuilding | DriveState::Offline => Health::Warning,
+        DriveState::Stale | DriveState::Rebuilding | DriveState::Offline | DriveState::Suspended => {
+            Health::Warning
+        }
         DriveState::Online
         | DriveState::Unused
         | DriveState::Filling
@@ -76,7 +78,7 @@ pub(crate) fn drive_status(drive: &DriveInfo) -> Value {
         DriveState::Online | DriveState::Unused | DriveState::Log => "Enabled",
         DriveState::Rebuilding | DriveState::Filling => "Updating",
         DriveState::Spare => "StandbySpare",
-        DriveState::Offline | DriveState::Stale => "StandbyOffline",
+        DriveState::Offline | DriveState::Stale | DriveState::Suspended => "StandbyOffline",
         DriveState::Missing => "Absent",
         DriveState::Failed | DriveState::Refused => "Disabled",
     };

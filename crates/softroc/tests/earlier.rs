@@ -1,4 +1,4 @@
-//! Arrays that an earlier release wrote, with version 3 of the label: each image of `earlier/` starts, its task ends, and every block
+//! Arrays that earlier releases wrote, with versions 3 and 4 of the label: each image of `earlier/` starts, its task ends, and every block
 //! reads as the earlier release acknowledged it; also after a restart, and while a drive is failed.
 
 mod common;
@@ -100,7 +100,7 @@ fn is_used_as_it_was_left(name: &str) {
     if !have("xz") {
         return;
     }
-    let mut controller = Controller::new(name);
+    let mut controller = Controller::new(&name.replace('/', "-"));
     run("tar", &["-xJSf", image(name).to_str().unwrap(), "-C", &controller.folder.path()]);
     let expected = std::fs::read(controller.folder.file("expected.json")).expect("it is in the image");
     let expected: Expected = serde_json::from_slice(&expected).expect("make.py wrote it");
@@ -191,4 +191,29 @@ fn mirrors_killed_under_writes() {
 #[test]
 fn a_volume_killed_under_writes_while_a_drive_was_failed() {
     is_used_as_it_was_left("dirty-degraded");
+}
+
+/// Version 4 of the label.
+#[test]
+fn volumes_of_version_4_that_were_stopped_in_order() {
+    for image in ["clean", "degraded", "initialising-degraded"] {
+        is_used_as_it_was_left(&format!("version-4/{image}"));
+    }
+}
+
+#[test]
+fn volumes_of_version_4_that_were_killed_under_writes() {
+    for image in ["initialising", "dirty", "dirty-degraded"] {
+        is_used_as_it_was_left(&format!("version-4/{image}"));
+    }
+}
+
+#[test]
+fn a_volume_of_version_4_that_was_killed_in_its_rebuild() {
+    is_used_as_it_was_left("version-4/rebuild");
+}
+
+#[test]
+fn a_volume_of_version_4_that_was_killed_on_its_way_to_another_layout() {
+    is_used_as_it_was_left("version-4/reshape");
 }

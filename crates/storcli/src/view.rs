@@ -144,7 +144,7 @@ impl View {
             DriveState::Unused => "UGood",
             DriveState::Failed if drive.slot.is_some() => "Failed",
             DriveState::Failed => "UBad",
-            DriveState::Offline | DriveState::Stale => "Offln",
+            DriveState::Offline | DriveState::Stale | DriveState::Suspended => "Offln",
             DriveState::Missing => "Missing",
             DriveState::Rebuilding => "Rbld",
             DriveState::Filling => "Cpybck",

@@ -52,6 +52,7 @@ pub(crate) fn is_out(state: DriveState) -> bool {
     match state {
         DriveState::Failed
         | DriveState::Offline
+        | DriveState::Suspended
         | DriveState::Missing
         | DriveState::Stale
         | DriveState::Refused => true,
@@ -198,6 +199,9 @@ fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
             format!("When the {} is done: {} %, {left}.", task.kind, task.percent)
         }
         None if !is_out(drive.state) => "When another drive has taken its place.".to_owned(),
+        None if drive.state == DriveState::Suspended => {
+            "When it answers again and has been given what it missed; where it does not, another drive takes its place.".to_owned()
+        }
         None if matches!(drive.state, DriveState::Offline | DriveState::Stale) => {
             "When it is back online and rebuilt, or replaced.".to_owned()
         }

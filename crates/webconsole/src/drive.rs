@@ -92,6 +92,9 @@ fn facts(drive: &DriveInfo) -> Vec<(&'static str, String)> {
 
 fn health(world: &World, drive: &DriveInfo) -> Health {
     let mut facts = vec![("Blocks that it could not read since the start", drive.medium_errors.to_string())];
+    if drive.suspensions > 0 {
+        facts.push(("Times that it did not answer since the start", drive.suspensions.to_string()));
+    }
     if drive.stale_regions > 0 {
         facts.push(("Regions that it still has to be given", drive.stale_regions.to_string()));
     }
@@ -127,7 +130,7 @@ fn figures(health: &HealthInfo) -> Vec<(&'static str, String)> {
 fn verbs(drive: &DriveInfo) -> Vec<&'static str> {
     let mut verbs = vec!["locate-on", "locate-off"];
     verbs.extend::<&[&str]>(match drive.state {
-        DriveState::Offline | DriveState::Stale => &["online"],
+        DriveState::Offline | DriveState::Stale | DriveState::Suspended => &["online"],
         DriveState::Failed if drive.volumes.is_empty() => &["clear-failed", "forget"],
         DriveState::Unused => &["spare-add", "forget"],
         DriveState::Spare => &["spare-remove"],

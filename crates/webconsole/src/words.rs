@@ -137,7 +137,7 @@ impl From<DriveState> for Tone {
             DriveState::Online | DriveState::Spare | DriveState::Log => Tone::Good,
             DriveState::Unused => Tone::Idle,
             DriveState::Rebuilding | DriveState::Filling => Tone::Busy,
-            DriveState::Offline | DriveState::Stale => Tone::Warning,
+            DriveState::Offline | DriveState::Stale | DriveState::Suspended => Tone::Warning,
             DriveState::Failed | DriveState::Missing | DriveState::Refused => Tone::Bad,
         }
     }

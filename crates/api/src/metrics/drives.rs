@@ -65,6 +65,11 @@ fn states(page: &mut Page, drives: Rows<'_, '_>) {
     column(page, "softroc_drive_medium_errors_total", Kind::Counter, help, drives, |drive| {
         Some(drive.drive.medium_errors)
     });
+    let help =
+        "Times that the drive was suspended as it did not answer in time, since the controller was started.";
+    column(page, "softroc_drive_suspensions_total", Kind::Counter, help, drives, |drive| {
+        Some(drive.drive.suspensions)
+    });
 }
 
 fn told(drive: &DriveMetrics) -> Option<&HealthInfo> {

@@ -20,6 +20,7 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, MarkReport, Running, is_full};
+use crate::arrays::suspended::cause_of;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::inventory::access::Access;
@@ -63,15 +64,15 @@ impl FailureReport {
     }
 }
 
-/// Whether a drive with that error is remembered as failed.
+/// Whether a drive with that error is remembered as failed. One that does not answer in time is suspended.
 fn is_lasting(error: IoErrorKind) -> bool {
-    !matches!(error, IoErrorKind::Gone | IoErrorKind::Changed)
+    !matches!(error, IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut)
 }
 
 pub(crate) fn failing(errors: BTreeMap<usize, IoError>, operation: &str) -> Vec<Failing> {
     let fail = |(slot, error): (usize, IoError)| {
         let what = format!("{operation}: {error}");
-        Failing { slot, cause: Cause::Error, what, is_lasting: is_lasting(error.kind) }
+        Failing { slot, cause: cause_of(error.kind), what, is_lasting: is_lasting(error.kind) }
     };
     errors.into_iter().map(fail).collect()
 }
@@ -109,7 +110,7 @@ impl Arrays {
             let slot = drive.as_usize();
             if array.in_use().contains(&slot) && failing.iter().all(|other| other.slot != slot) {
                 let is_lasting = is_lasting(*error);
-                failing.push(Failing { slot, cause: Cause::Error, what: what.clone(), is_lasting });
+                failing.push(Failing { slot, cause: cause_of(*error), what: what.clone(), is_lasting });
             }
         }
         if !failing.is_empty() {

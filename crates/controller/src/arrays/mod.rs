@@ -48,6 +48,7 @@ mod shards;
 mod shifted;
 mod spare_labels;
 pub(crate) mod starting;
+mod suspended;
 pub(crate) mod unbegun;
 pub(crate) mod volume;
 pub(crate) mod way;
@@ -104,6 +105,7 @@ pub(crate) struct Arrays {
     by_uuid: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
     logs: logs::Logs,
+    suspensions: suspended::Suspensions,
 }
 
 impl Arrays {
@@ -129,6 +131,7 @@ impl Arrays {
             by_uuid: RefCell::default(),
             next_volume: Cell::new(0),
             logs: logs::Logs::new(env),
+            suspensions: suspended::Suspensions::default(),
         })
     }
 

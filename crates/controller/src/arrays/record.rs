@@ -59,6 +59,7 @@ impl Arrays {
         // A drive that was to join, and does not, has no place any more.
         failing.retain(|one| one.slot < next.member.len());
         loop {
+            self.judge_by_policy(array, &mut failing);
             next.generation += 1;
             for (member, was) in next.member.iter_mut().zip(&before.member) {
                 if member.is_online() && (!was.is_online() || was.uuid != member.uuid) {
@@ -136,6 +137,7 @@ impl Arrays {
         let before: Vec<(ondisk::Uuid, bool)> =
             array.volumes().iter().map(|volume| (volume.uuid(), volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
+        self.note_suspended(array, failing);
         failing.iter().for_each(|failing| self.report_out(array, failing));
         self.remember_failed(array);
         let (inventory, label) = (self.inventory.clone(), array.label());
@@ -337,7 +339,7 @@ impl Arrays {
         );
     }
 
-    fn report_out(&self, array: &Array, failing: &Failing) {
+    pub(super) fn report_out(&self, array: &Array, failing: &Failing) {
         let Failing { slot, cause, what, .. } = failing;
         let name = self.member_name(array, *slot);
         let effect = self.describe_state(array);
@@ -346,12 +348,17 @@ impl Arrays {
             Cause::Offline => EventCode::DriveOffline,
             Cause::Operator => EventCode::DriveDeclaredFailed,
             Cause::Error => EventCode::DriveFailed,
+            Cause::Suspended => EventCode::DriveSuspended,
         };
         let text = match cause {
             Cause::Missing => format!("drive {name} of {} is missing: {effect}", array.names()),
             Cause::Offline => format!("drive {name} was taken offline by an operator: {effect}"),
             Cause::Operator => format!("drive {name} was declared failed by an operator: {effect}"),
             Cause::Error => format!("drive {name} failed ({what}): {effect}"),
+            Cause::Suspended => format!(
+                "drive {name} is suspended ({what}): {effect}; it is used again when it answers, and fails if it has not after {} s",
+                array.label().policy.suspend_limit_s
+            ),
         };
         array.set_reason(*slot, Some(text.clone()));
         self.events.report(code, &array.name(), &format!("drive {name}: {what}"), &effect, text);

@@ -177,6 +177,7 @@ impl Commands {
             read_only: info.is_some_and(|info| info.read_only),
             foreign: drive.is_some_and(Drive::is_foreign),
             medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
+            suspensions: drive.map_or(0, |drive| drive.suspensions()),
             model: info.and_then(|info| info.hardware.model.clone()),
             serial: info.and_then(|info| info.hardware.serial.clone()),
             firmware: info.and_then(|info| info.hardware.firmware.clone()),

@@ -236,6 +236,7 @@ fn drive(drive: &DriveInfo) -> Option<Finding> {
         ),
         DriveState::Failed | DriveState::Missing => replace(slot.as_deref().unwrap_or(name)),
         DriveState::Offline | DriveState::Stale => format!("softroc drive online {name}"),
+        DriveState::Suspended => format!("softroc drive show {name}"),
         DriveState::Refused => format!("softroc drive show {name}"),
     };
     let what = match &drive.reason {

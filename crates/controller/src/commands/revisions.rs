@@ -103,6 +103,7 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
         read_only,
         foreign,
         medium_errors: _,
+        suspensions: _,
         model,
         serial,
         firmware,

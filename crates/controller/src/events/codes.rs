@@ -111,6 +111,7 @@ event_codes! {
 
     DriveCacheNotSet "drive.cache-not-set" Warning "A drive's own write cache could not be switched as a volume wants it.";
     DriveFailed "drive.failed" Warning "A drive failed; its array goes on without it.";
+    DriveSuspended "drive.suspended" Warning "A drive did not answer in time; its array goes on without it until it answers.";
     DriveDeclaredFailed "drive.declared-failed" Warning "An operator declared a drive failed; its array goes on without it.";
     DriveOffline "drive.offline" Warning "An operator took a drive offline; its array goes on without it.";
     DriveMissing "drive.missing" Warning "A drive was not there when its array was started; the array goes on without it.";

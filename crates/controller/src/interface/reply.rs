@@ -197,6 +197,8 @@ pub enum DriveState {
     Failed,
     /// An operator took it out of its volume.
     Offline,
+    /// It did not answer in time: its volume goes on without it until it answers.
+    Suspended,
     /// It belongs to a volume and was not found, or it was added once and cannot be opened.
     Missing,
     /// It belongs to a volume that went on without it: what it holds is old.
@@ -255,6 +257,9 @@ pub struct DriveInfo {
     pub foreign: bool,
     /// Times that it could not read some blocks, since the controller started.
     pub medium_errors: u64,
+    /// How often it was suspended since the controller was started, as it did not answer in time.
+    #[serde(default)]
+    pub suspensions: u64,
     /// Its model, as the machine tells.
     pub model: Option<String>,
     /// Its serial number.
@@ -302,7 +307,7 @@ pub enum VolumeState {
 
 impl DriveState {
     /// All of them.
-    pub const ALL: [DriveState; 11] = [
+    pub const ALL: [DriveState; 12] = [
         DriveState::Online,
         DriveState::Unused,
         DriveState::Failed,
@@ -314,6 +319,7 @@ impl DriveState {
         DriveState::Spare,
         DriveState::Log,
         DriveState::Refused,
+        DriveState::Suspended,
     ];
 }
 
@@ -549,6 +555,7 @@ impl fmt::Display for DriveState {
             DriveState::Unused => "unused",
             DriveState::Failed => "failed",
             DriveState::Offline => "offline",
+            DriveState::Suspended => "suspended",
             DriveState::Missing => "missing",
             DriveState::Stale => "stale",
             DriveState::Rebuilding => "rebuilding",

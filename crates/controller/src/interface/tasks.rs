@@ -370,6 +370,9 @@ pub struct SetPolicy {
     /// A drive goes out when so many unreadable places on it could not be repaired; 0: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium_error_limit: Option<u32>,
+    /// A drive that is suspended fails after so many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend_limit_s: Option<u32>,
     /// What a spare took over goes back to the blank drive that appears where the failed one sat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copyback: Option<bool>,

@@ -56,6 +56,7 @@ pub(crate) struct Drive {
     /// Whether it is known to hold nothing but zeroes where data goes.
     zeroed: Cell<bool>,
     medium_errors: Cell<u64>,
+    suspensions: Cell<u64>,
     /// What was asked of it, for as long as it is known.
     traffic: Traffic,
     /// What it held before an import that was not finished.
@@ -80,6 +81,7 @@ impl Drive {
             structure: RefCell::new(Written::Nothing),
             zeroed: Cell::new(false),
             medium_errors: Cell::new(0),
+            suspensions: Cell::new(0),
             traffic: Traffic::default(),
             undo: RefCell::default(),
         }
@@ -108,6 +110,15 @@ impl Drive {
     pub(crate) fn count_medium_error(&self) -> u64 {
         self.medium_errors.set(self.medium_errors.get() + 1);
         self.medium_errors.get()
+    }
+
+    /// How often it was suspended since the controller was started.
+    pub(crate) fn suspensions(&self) -> u64 {
+        self.suspensions.get()
+    }
+
+    pub(crate) fn count_suspension(&self) {
+        self.suspensions.set(self.suspensions.get() + 1);
     }
 
     /// What was asked of it, by whoever it was.

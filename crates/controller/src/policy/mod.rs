@@ -133,6 +133,7 @@ impl Policies {
             policy.task_share_percent = set.task_share_percent.unwrap_or(policy.task_share_percent);
             policy.start_degraded = set.start_degraded.unwrap_or(policy.start_degraded);
             policy.medium_error_limit = set.medium_error_limit.unwrap_or(policy.medium_error_limit);
+            policy.suspend_limit_s = set.suspend_limit_s.unwrap_or(policy.suspend_limit_s);
             let changed = *policy != before;
             if changed {
                 policy.set_unix_s = self.env.unix_time();
@@ -196,11 +197,16 @@ pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
         limit => policy(
             "medium-error-limit",
             limit.to_string(),
-            "a drive fails at this number of medium errors that could not be repaired; one that cannot write, or does not answer, fails at once",
+            "a drive fails at this number of medium errors that could not be repaired; one that cannot write fails at once",
         ),
     };
     vec![
         limit,
+        policy(
+            "drive-suspend-limit",
+            format!("{} s", wished.suspend_limit_s),
+            "a drive that does not answer is suspended, and fails when it has not answered for so long",
+        ),
         switch(&COPYBACK, wished.copyback),
         switch(&EMERGENCY_SPARE, wished.emergency_spare),
         switch(&DRIVE_GUARD, wished.drive_guard),

@@ -138,6 +138,7 @@ impl Reconciler {
         let since_start = self.env.now().since(self.began);
         match member.cause {
             Some(Cause::Offline) => return,
+            Some(Cause::Suspended) => return self.reconcile_suspended(array, slot).await,
             Some(Cause::Missing) if since_start < LATE => {
                 return self.attention.look_again_in(LATE - since_start);
             }
@@ -168,6 +169,16 @@ impl Reconciler {
                 let needs = format!("{} is needed", describe_need(&need));
                 self.report_once(array, &what, member.since, &why_none(&why, &needs));
             }
+        }
+    }
+
+    /// A slot's drive is suspended: until it comes back, or has been so for too long, everything stays as it is.
+    async fn reconcile_suspended(self: &Rc<Self>, array: &Rc<Array>, slot: usize) {
+        match self.arrays.suspended_for_another(array, slot, self.began) {
+            None => {}
+            Some(left) if !left.is_zero() => self.attention.look_again_in(left),
+            Some(_) if self.arrays.fail_suspended(array, slot).await => {}
+            Some(_) => self.attention.look_again_in(LATE),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Drives that come back by themselves: a path that reappears, a cable that is plugged in again, a server that answers.
 //!
-//! A slot that is out because its drive vanished is looked at every few seconds. When the drive answers, carries its
+//! A slot that is out because its drive vanished, or did not answer in time, is looked at every few seconds. When the drive answers, carries its
 //! label and holds no write back, it is brought online as by `drive online`, and what it missed is rebuilt. Nothing is
 //! done for a drive that an operator took out, nor for one that failed by its own fault (`inventory::failed`). A drive
-//! that comes and goes is brought back a few times, and then left to the operator.
+//! that comes and goes is brought back a few times, and then left to the operator; one that is suspended again and again fails by policy.
 
 use crate::arrays::array::Array;
 use crate::events::EventCode;
@@ -58,7 +58,7 @@ impl Reconciler {
         }
     }
 
-    /// Slots of started arrays whose drive vanished.
+    /// Slots of started arrays whose drive vanished, or is suspended.
     fn slots_out(&self) -> Vec<(Rc<Array>, usize, Member)> {
         let mut out = Vec::new();
         for array in self.arrays.all() {
@@ -68,7 +68,7 @@ impl Reconciler {
             let label = array.label();
             let has_failed = |member: &Member| label.failed.iter().any(|failed| failed.uuid == member.uuid);
             for (slot, member) in label.member.iter().enumerate() {
-                let vanished = matches!(member.cause, Some(Cause::Error | Cause::Missing));
+                let vanished = matches!(member.cause, Some(Cause::Error | Cause::Missing | Cause::Suspended));
                 if !member.is_online() && vanished && !has_failed(member) {
                     out.push((array.clone(), slot, member.clone()));
                 }
@@ -81,12 +81,14 @@ impl Reconciler {
     async fn look_for(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
         let now = self.env.now();
         let before = self.returns.borrow().get(&member.uuid).copied();
-        let before = before.filter(|returns| now.since(returns.last) < MEMORY);
+        // How often one that is suspended comes back is the policy's (`arrays::suspended`).
+        let before = before.filter(|returns| now.since(returns.last) < MEMORY && !member.is_suspended());
         if before.is_some_and(|returns| returns.count >= MOST_RETURNS) {
             return;
         }
         let Some(drive) = self.answering(array, slot, member).await else { return };
         match self.lifecycle.take_in_again(&drive.name).await {
+            Ok(_) if member.is_suspended() => {}
             Ok(_) => {
                 let count = before.map_or(0, |returns| returns.count) + 1;
                 self.returns.borrow_mut().insert(member.uuid, Returns { count, last: now });

@@ -528,6 +528,17 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     if time.is_zero() { Err(format!("'{text}' is zero; give at least 1ms")) } else { Ok(time) }
 }
 
+/// Reads a time of whole seconds.
+pub fn parse_seconds(text: &str) -> Result<u32, String> {
+    let time = parse_duration(text)?;
+    let seconds = u32::try_from(time.as_secs())
+        .map_err(|_| format!("'{text}' is too long a time; the longest is {} s", u32::MAX))?;
+    match time.subsec_nanos() {
+        0 => Ok(seconds),
+        _ => Err(format!("'{text}' is not a time of whole seconds; expected such as 30s or 5m")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

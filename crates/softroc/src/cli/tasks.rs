@@ -321,6 +321,10 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "N")]
     pub medium_error_limit: Option<u32>,
 
+    /// Fail a drive that does not answer after it has been suspended for this time.
+    #[arg(long, group = "what", value_name = "TIME", value_parser = super::parse_seconds)]
+    pub drive_suspend_limit: Option<u32>,
+
     /// Copyback: copy from a spare back to a new drive in the bay of the failed one.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub copyback: Option<Switch>,

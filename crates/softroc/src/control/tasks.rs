@@ -188,6 +188,7 @@ impl Control {
         let policy = SetPolicy {
             volume: set.name.clone(),
             medium_error_limit: set.medium_error_limit,
+            suspend_limit_s: set.drive_suspend_limit,
             copyback: is_on(set.copyback),
             emergency_spare: is_on(set.emergency_spare),
             drive_guard: is_on(set.drive_guard),

@@ -103,6 +103,7 @@ fn drive(drive: &DriveInfo) -> Option<String> {
         | DriveState::Log => warning.map(|why| format!("drive {} {why}", drive.name)),
         state @ (DriveState::Failed
         | DriveState::Offline
+        | DriveState::Suspended
         | DriveState::Missing
         | DriveState::Stale
         | DriveState::Rebuilding

@@ -95,6 +95,7 @@ fn one_drive(drive: &DriveInfo) -> String {
         add(name, Some(value));
     }
     add("medium errors", (drive.medium_errors > 0).then(|| drive.medium_errors.to_string()));
+    add("suspensions", (drive.suspensions > 0).then(|| drive.suspensions.to_string()));
     add("uuid", drive.uuid.clone());
     add("identity", drive.identity.clone());
     facts(&list)

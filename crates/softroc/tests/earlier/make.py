@@ -237,6 +237,22 @@ def clean(array):
     return {"ends": "optimal"}
 
 
+def initialising(array):
+    data = array.create("data", "raid6", array.add(5, fill=True, mib=80, rate="60M"))
+    data.write(count=40)
+    data.write_until_killed(lambda: (time.sleep(1), array.kill()))
+    return {"ends": "optimal"}
+
+
+def initialising_degraded(array):
+    data = array.create("data", "raid5", array.add(4, fill=True, mib=80, rate="60M"))
+    data.write(count=40)
+    array.ok("drive", "fail", "data:2")
+    data.write(count=20)
+    array.stop()
+    return {"ends": "degraded", "without": [2]}
+
+
 def resync(array):
     data = array.create("data", "raid6", array.add(5, fill=True, mib=80, rate="60M"))
     data.write(count=40)
@@ -325,7 +341,7 @@ def dirty_degraded(array):
     return {"ends": "degraded", "without": [2]}
 
 
-IMAGES = [clean, resync, resync_stopped, rebuild, reshape, reshape_stopped, degraded, dirty, dirty_resync, dirty_mirrors, dirty_degraded]
+IMAGES = [clean, initialising, initialising_degraded, resync, resync_stopped, rebuild, reshape, reshape_stopped, degraded, dirty, dirty_resync, dirty_mirrors, dirty_degraded]
 
 if __name__ == "__main__":
     program, folder, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]

@@ -205,7 +205,7 @@ pub(super) fn of_task(verb: &str, task: u64) -> Command {
 fn missing(pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
     let drive = || pd.drive.name.clone();
     match pd.drive.state {
-        DriveState::Offline | DriveState::Stale => {
+        DriveState::Offline | DriveState::Stale | DriveState::Suspended => {
             // One that is out already cannot fail any more. Its volumes did without it: nothing is lost that they had.
             ask(machine, Command::DriveOnline { drive: drive() })?;
             ask(

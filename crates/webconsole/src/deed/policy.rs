@@ -20,6 +20,7 @@ pub(super) const NAMES: &[&str] = &[
     "sector",
     "attach",
     "medium-error-limit",
+    "drive-suspend-limit",
     "copyback",
     "emergency-spare",
     "predictive-failure-copy",
@@ -31,6 +32,7 @@ pub(super) const NAMES: &[&str] = &[
 /// Those that are the array's: all its volumes have them.
 const OF_ARRAYS: &[&str] = &[
     "medium-error-limit",
+    "drive-suspend-limit",
     "copyback",
     "emergency-spare",
     "predictive-failure-copy",
@@ -58,7 +60,7 @@ fn values(name: &str) -> Vec<&'static str> {
         "write-hole" => vec!["journal", "resync"],
         "attach" => vec!["on", "read-only", "off"],
         "start-degraded" => vec!["auto", "ask"],
-        "medium-error-limit" | "task-rate" => Vec::new(),
+        "medium-error-limit" | "drive-suspend-limit" | "task-rate" => Vec::new(),
         _ => SWITCH.to_vec(),
     }
 }
@@ -148,6 +150,7 @@ pub(super) fn offered(viewer: &Viewer, of: &str, fields: &[Field]) -> Vec<Field>
 /// A value without what makes it readable: `30 %` is 30, and no limit is 0.
 fn bare<'v>(name: &str, value: &'v str) -> &'v str {
     match value.trim_end_matches('%').trim_end() {
+        value if name == "drive-suspend-limit" => value.trim_end_matches('s').trim_end(),
         "none" if name == "medium-error-limit" => "0",
         value => value,
     }
@@ -182,6 +185,7 @@ fn set(of: &str, name: &str, value: &str) -> Result<SetPolicy> {
         "attach" => set.attach = Some(attach(value).ok_or_else(wrong)?),
         "start-degraded" => set.start_degraded = Some(start_degraded(value).ok_or_else(wrong)?),
         "medium-error-limit" => set.medium_error_limit = Some(number()?),
+        "drive-suspend-limit" => set.suspend_limit_s = Some(number()?),
         "task-rate" => {
             set.task_share_percent = Some(u8::try_from(number()?).map_err(|_| wrong())?);
         }

@@ -1,0 +1,128 @@
+//! Drives that do not answer in time, and what becomes of them.
+//!
+//! # Fault model
+//! A drive may stop to answer for any time, and then go on as if nothing had been: a server that was stopped, a path that was away, a drive that
+//! reads its own sectors again. What it was asked it may carry out at any time until then.
+//!
+//! # Invariants
+//! - A drive that exceeds a time limit is *suspended*: it goes out as one that failed does, by the rules of
+//!   [`failures`](super::failures). So nothing stands on what it skipped before the suspension is durable on the others, and it has missed
+//!   what is marked: marks go after a flush that it took part in.
+//! - It takes part in nothing before it has returned everything that it was asked ([`draining`](super::draining)). Then it comes back by itself
+//!   ([`returns`](crate::reconcile)) and is given what it missed.
+//! - Meanwhile no spare takes its slot: that would cost a whole rebuild.
+//! - It fails by policy: when it has been suspended for `suspend_limit_s` of the array's policies, or more than [`MOST`] times within
+//!   [`MEMORY`]. From then on it is one that failed by its own fault.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::failures::Failing;
+use env::{Instant, IoErrorKind};
+use ondisk::{Cause, FailedDrive, Uuid};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// So often a drive may be suspended within [`MEMORY`].
+const MOST: usize = 12;
+
+/// Suspensions that are longer ago do not count.
+const MEMORY: Duration = Duration::from_secs(3600);
+
+/// When drives were suspended, by the UUID of the member: as far as it matters, and since the controller was started.
+#[derive(Default)]
+pub(super) struct Suspensions(RefCell<BTreeMap<Uuid, VecDeque<Instant>>>);
+
+impl Suspensions {
+    fn note(&self, member: Uuid, now: Instant) {
+        let mut all = self.0.borrow_mut();
+        all.retain(|_, times| times.back().is_some_and(|last| now.since(*last) < MEMORY));
+        let times = all.entry(member).or_default();
+        times.retain(|time| now.since(*time) < MEMORY);
+        times.push_back(now);
+    }
+
+    fn count(&self, member: Uuid, now: Instant) -> usize {
+        let is_recent = |time: &&Instant| now.since(**time) < MEMORY;
+        self.0.borrow().get(&member).map_or(0, |times| times.iter().filter(is_recent).count())
+    }
+
+    fn last(&self, member: Uuid) -> Option<Instant> {
+        self.0.borrow().get(&member).and_then(|times| times.back().copied())
+    }
+}
+
+/// Why an array goes on without a drive that had this error.
+pub(super) fn cause_of(error: IoErrorKind) -> Cause {
+    if error == IoErrorKind::TimedOut { Cause::Suspended } else { Cause::Error }
+}
+
+impl Arrays {
+    /// Of drives that are to go out, those that were suspended too often of late fail instead.
+    pub(super) fn judge_by_policy(&self, array: &Array, failing: &mut [Failing]) {
+        let (label, now) = (array.label(), self.env.now());
+        for one in failing.iter_mut().filter(|one| one.cause == Cause::Suspended) {
+            let Some(member) = label.member.get(one.slot) else { continue };
+            if self.suspensions.count(member.uuid, now) >= MOST {
+                (one.cause, one.is_lasting) = (Cause::Error, true);
+                one.what.push_str(&format!("; it was suspended {MOST} times within an hour"));
+            }
+        }
+    }
+
+    /// Drives that are suspended from now on.
+    pub(super) fn note_suspended(&self, array: &Array, failing: &[Failing]) {
+        let label = array.label();
+        for Failing { slot, .. } in failing.iter().filter(|failing| failing.cause == Cause::Suspended) {
+            if let Some(member) = label.member.get(*slot) {
+                self.suspensions.note(member.uuid, self.env.now());
+            }
+            if let Some(drive) = array.drive(*slot) {
+                drive.count_suspension();
+            }
+        }
+    }
+
+    /// How long the drive of a slot that is suspended may still be so; one that was suspended before the controller was started counts from
+    /// then on. `None`: it is not suspended.
+    pub(crate) fn suspended_for_another(
+        &self,
+        array: &Array,
+        slot: usize,
+        began: Instant,
+    ) -> Option<Duration> {
+        let label = array.label();
+        let member = label.member.get(slot).filter(|member| member.is_suspended())?;
+        let since = self.suspensions.last(member.uuid).unwrap_or(began);
+        let limit = Duration::from_secs(label.policy.suspend_limit_s.into());
+        Some(limit.saturating_sub(self.env.now().since(since)))
+    }
+
+    /// A drive has been suspended for longer than the policy allows: it has failed. Whether that is recorded.
+    pub(crate) async fn fail_suspended(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> bool {
+        let _turn = array.metadata_turn().await;
+        let mut next = array.label();
+        let limit = next.policy.suspend_limit_s;
+        let Some(member) = next.member.get_mut(slot).filter(|member| member.is_suspended()) else {
+            return true; // It is back, or another one has the slot.
+        };
+        member.cause = Some(Cause::Error);
+        let what = format!("it did not answer for {limit} s");
+        let failed = FailedDrive {
+            uuid: member.uuid,
+            identity: array.drive(slot).and_then(|drive| drive.lasting_identity()),
+            name: member.name.clone(),
+            why: what.clone(),
+            at_unix_s: self.env.unix_time(),
+        };
+        next.remember_failed(failed);
+        if !self.commit(array, next, Vec::new()).await {
+            return false;
+        }
+        self.remember_failed(array);
+        self.report_out(array, &Failing { slot, cause: Cause::Error, what, is_lasting: true });
+        self.attention.look_after();
+        true
+    }
+}
