@@ -60,7 +60,8 @@ enum What {
 }
 
 impl ToRecord {
-    /// Whether it tells blocks of a drive that another one has relieved since: that one has what was written to both.
+    /// Whether it lists blocks of a drive whose slot another drive has taken since. Writes went to both, so the
+    /// list does not apply to the new drive.
     fn is_about_one_that_left(&self) -> bool {
         let What::Excluded { id, swaps, .. } = self.what else { return false };
         self.volume.id() == Some(id) && self.volume.swaps(self.slot) != swaps
@@ -298,7 +299,7 @@ impl Arrays {
         self.take_out_unflushed(array, unflushed).await;
     }
 
-    /// Answers what tells of drives that others have relieved. The caller has the metadata turn.
+    /// Answers the reports about drives that have left their slot. The caller has the metadata turn.
     fn without_those_that_left(&self, reports: Vec<ToRecord>) -> Vec<ToRecord> {
         let (left, others): (Vec<_>, Vec<_>) =
             reports.into_iter().partition(ToRecord::is_about_one_that_left);

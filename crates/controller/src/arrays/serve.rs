@@ -91,8 +91,8 @@ fn label_is_part(volume: &Volume) -> bool {
     volume.label().is_part()
 }
 
-/// The way to what a volume has of a drive. Whoever gives shards a drive gives them this: where windows are saved, the bytes of the volume begin
-/// elsewhere than those of others.
+/// A drive as shards are given it for a volume. The volume of saved windows begins elsewhere on the drive than
+/// all others, so every path that gives shards a drive uses this.
 pub(super) fn place_on(label: &VolumeLabel, access: Access) -> Option<Arc<dyn DriveSource>> {
     match label.saves() {
         false => Some(access.source),

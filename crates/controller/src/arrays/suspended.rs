@@ -1,18 +1,20 @@
-//! Drives that do not answer in time, and what becomes of them.
+//! Drives that do not answer in time: suspended, used again, or failed.
 //!
 //! # Fault model
-//! A drive may stop to answer for any time, and then go on as if nothing had been: a server that was stopped, a path that was away, a drive that
-//! reads its own sectors again. What it was asked it may carry out at any time until then.
+//! A drive may stop answering for any time, and then go on as if nothing had happened: a server that was
+//! stopped, a path that was gone, a drive that retries its own sectors. Until then it may carry out, at any
+//! time, what it was asked before.
 //!
 //! # Invariants
-//! - A drive that exceeds a time limit is *suspended*: it goes out as one that failed does, by the rules of
-//!   [`failures`](super::failures). So nothing stands on what it skipped before the suspension is durable on the others, and it has missed
-//!   what is marked: marks go after a flush that it took part in.
-//! - It takes part in nothing before it has returned everything that it was asked ([`draining`](super::draining)). Then it comes back by itself
-//!   ([`returns`](crate::reconcile)) and is given what it missed.
-//! - Meanwhile no spare takes its slot: that would cost a whole rebuild.
-//! - It fails by policy: when it has been suspended for `suspend_limit_s` of the array's policies, or more than [`MOST`] times within
-//!   [`MEMORY`]. From then on it is one that failed by its own fault.
+//! - A drive that exceeds a time limit is *suspended*. It leaves service by the same rules as a failed drive
+//!   ([`failures`](super::failures)): no write that skipped it is acknowledged before the suspension is durable
+//!   on the other drives. It has missed the marked regions, because a mark is cleared only after a flush in
+//!   which every drive in service took part.
+//! - It is not used before it has returned all its operations ([`draining`](super::draining)). Then it is used
+//!   again automatically, and the regions that it missed are rebuilt (`reconcile::returns`).
+//! - No spare takes its slot meanwhile: that would cost a full rebuild.
+//! - It fails when it has been suspended for longer than `suspend_limit_s` of the array's policies, or more than
+//!   [`MOST`] times within [`MEMORY`]. It then counts as a drive that failed by its own fault.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -30,14 +32,14 @@ const MOST: usize = 12;
 /// Suspensions that are longer ago do not count.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// When drives were suspended, by the UUID of the member: as far as it matters, and since the controller was started.
+/// When drives were suspended since the controller was started, by the UUID of the member.
 #[derive(Default)]
 pub(super) struct Suspensions(RefCell<BTreeMap<Uuid, VecDeque<Instant>>>);
 
 impl Suspensions {
     fn note(&self, member: Uuid, now: Instant) {
         let mut all = self.0.borrow_mut();
-        all.retain(|_, times| times.back().is_some_and(|last| now.since(*last) < MEMORY));
+        // The last one is kept however long ago it is: a drive may be suspended for longer than that.
         let times = all.entry(member).or_default();
         times.retain(|time| now.since(*time) < MEMORY);
         times.push_back(now);
@@ -59,7 +61,7 @@ pub(super) fn cause_of(error: IoErrorKind) -> Cause {
 }
 
 impl Arrays {
-    /// Of drives that are to go out, those that were suspended too often of late fail instead.
+    /// A drive that would be suspended fails instead if it was suspended too often within the last hour.
     pub(super) fn judge_by_policy(&self, array: &Array, failing: &mut [Failing]) {
         let (label, now) = (array.label(), self.env.now());
         for one in failing.iter_mut().filter(|one| one.cause == Cause::Suspended) {
@@ -84,8 +86,8 @@ impl Arrays {
         }
     }
 
-    /// How long the drive of a slot that is suspended may still be so; one that was suspended before the controller was started counts from
-    /// then on. `None`: it is not suspended.
+    /// How much longer the drive of a slot may stay suspended. The time counts from the start of the controller
+    /// if it was suspended before. `None`: it is not suspended.
     pub(crate) fn suspended_for_another(
         &self,
         array: &Array,

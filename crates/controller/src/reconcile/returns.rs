@@ -21,6 +21,10 @@ const LOOK: Duration = Duration::from_secs(2);
 /// When nothing is missing and nothing tells of a change: look all the same, so often.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// A suspended drive is not brought back before the controller has run for so long: after a crash, the server of a remote drive may
+/// still carry out what it received from the process before. Twice what a connection that breaks is given.
+const SETTLE: Duration = Duration::from_secs(10);
+
 /// So often a drive is brought back by itself within [`MEMORY`].
 const MOST_RETURNS: u32 = 3;
 
@@ -84,6 +88,9 @@ impl Reconciler {
         // How often one that is suspended comes back is the policy's (`arrays::suspended`).
         let before = before.filter(|returns| now.since(returns.last) < MEMORY && !member.is_suspended());
         if before.is_some_and(|returns| returns.count >= MOST_RETURNS) {
+            return;
+        }
+        if member.is_suspended() && now.since(self.began) < SETTLE {
             return;
         }
         let Some(drive) = self.answering(array, slot, member).await else { return };

@@ -371,8 +371,8 @@ impl Stripes {
         Ok(refused)
     }
 
-    /// Lists blocks of a drive as excluded, those that are not yet. Done when that is durable and every shard knows. Another drive that
-    /// has taken the slot meanwhile has what was written to both: of the one before nothing has to be known any more.
+    /// Lists blocks of a drive as excluded, those that are not yet. Done when that is durable and every shard knows. Nothing
+    /// is listed if another drive has taken the slot meanwhile: writes went to both.
     ///
     /// # Errors
     /// When they cannot be listed.
