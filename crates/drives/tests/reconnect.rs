@@ -307,3 +307,56 @@ fn a_drive_that_is_dropped_while_its_server_is_away_ends() {
         env.sleep(SECOND * 60).await;
     });
 }
+
+/// A server that was short of memory for a moment counted as a drive with bad blocks, and was replaced.
+#[test]
+fn a_server_without_memory_is_asked_again_and_nobody_notices() {
+    scenario(all_flags(), |env, server, drive| async move {
+        let drive = prepared(&env, &drive).await;
+        for breaks_off in [false, true] {
+            server.mode.set(Mode::NoMemory);
+            let reading = [read(&drive, 0, 8192), read(&drive, 4096, 100 << 10)];
+            let writing = [(16384, 512), (32768, 100 << 10)];
+            let writing = writing.map(|(at, len)| (at, len, write(&drive, at, 2, len, Durability::Cached)));
+            env.sleep(SECOND).await;
+            assert_eq!(server.content(16384, 512), [if breaks_off { 2 } else { 0 }; 512]);
+            if breaks_off {
+                // What waits to be sent again is sent once, by the new connection.
+                server.break_off();
+            }
+            server.mode.set(Mode::Serve);
+            for (io, len) in reading.into_iter().zip([8192, 100 << 10]) {
+                assert_eq!(kind(&io.await), Ok(len));
+            }
+            for (at, len, io) in writing {
+                assert_eq!(kind(&io.await), Ok(len as u64));
+                assert!(server.content(at, len as u64) == vec![2; len]);
+            }
+            assert_eq!(kind(&drive.flush().await), Ok(0));
+            assert_eq!(drive.outstanding(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_server_that_stays_without_memory_is_busy_and_not_lost() {
+    scenario(all_flags(), |env, server, drive| async move {
+        let drive = prepared(&env, &drive).await;
+        server.mode.set(Mode::NoMemory);
+        let start = env.now();
+        let asked = [read(&drive, 0, 8192), write(&drive, 0, 2, 8192, Durability::Cached)];
+        for io in asked {
+            assert_eq!(kind(&io.await), Err(IoErrorKind::Busy));
+        }
+        assert!(env.now().since(start) <= SECOND * 16, "half of their time is the server's");
+        // A system reports a lost write-back once, by any number: the same again would vouch for what is lost.
+        let durable = write(&drive, 0, 2, 512, Durability::Durable);
+        for io in [drive.flush(), durable] {
+            assert_eq!(kind(&io.await), Err(IoErrorKind::Unknown));
+        }
+        server.mode.set(Mode::Serve);
+        let outcome = read(&drive, 0, 8192).await;
+        assert_eq!((kind(&outcome), server.connections.get()), (Ok(8192), 2));
+        assert_eq!(outcome.buffers[0].bytes(), [1; 8192]);
+    });
+}

@@ -2,6 +2,7 @@
 
 mod answers;
 mod beside;
+mod busy;
 mod cells;
 mod choices;
 mod common;

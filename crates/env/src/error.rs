@@ -21,6 +21,11 @@ pub enum IoErrorKind {
     ReadOnly,
     /// The request was wrong (out of range, misaligned): a defect of the caller.
     Invalid,
+    /// The system could not carry it out for now (no memory, a busy device), however often it was asked within the time limit:
+    /// nothing was done, and the drive is fine.
+    Busy,
+    /// The system reported an error number without a known meaning: it says nothing of these blocks.
+    Unknown,
 }
 
 /// A failed operation on a drive or a stream: small and `Copy`, because it is on the hot path.
@@ -36,6 +41,25 @@ impl IoError {
     /// A failure that did not come from the operating system.
     pub const fn new(kind: IoErrorKind) -> IoError {
         IoError { kind, errno: 0 }
+    }
+
+    /// Whether the drive is fine although the operation failed: the file system below it is full, or the system could not carry
+    /// out the operation for now. It never counts as a failure of the drive.
+    pub const fn spares_drive(&self) -> bool {
+        matches!(self.kind, IoErrorKind::OutOfSpace | IoErrorKind::Busy)
+    }
+
+    /// Whether a read that failed so says that the drive cannot read these blocks. After any other error they may be readable:
+    /// they are neither repaired nor listed as punctured.
+    pub const fn is_of_blocks(&self) -> bool {
+        matches!(self.kind, IoErrorKind::Medium)
+    }
+
+    /// Whether a write that failed so was refused by the drive: it did not take these blocks, and may take others. An error without
+    /// a known meaning counts as a refusal. The drive may or may not hold what was written, so that it must not be
+    /// read there: it fails, or the blocks are excluded.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self.kind, IoErrorKind::Medium | IoErrorKind::Unknown)
     }
 }
 
@@ -56,6 +80,8 @@ impl fmt::Display for IoError {
             IoErrorKind::NotSupported => "operation not supported",
             IoErrorKind::ReadOnly => "drive is read-only",
             IoErrorKind::Invalid => "invalid request",
+            IoErrorKind::Busy => "the system could not carry out the operation for now",
+            IoErrorKind::Unknown => "error without a known meaning",
         })?;
         if self.errno != 0 {
             write!(f, " (errno {})", self.errno)?;

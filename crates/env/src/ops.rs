@@ -312,6 +312,14 @@ impl OpTable {
         if self.in_flight.get() == 0 { Instant::NEVER } else { self.by_the_clock(self.earliest.get()) }
     }
 
+    /// How long an operation may still take, if somebody waits for it.
+    fn time_left(&self, index: u32, now: Instant) -> Option<Duration> {
+        match self.slots.borrow()[index as usize].state {
+            State::InFlight { deadline, .. } => Some(deadline.since(self.without_stops(now))),
+            State::Free | State::Done(_) | State::Expired { .. } => None,
+        }
+    }
+
     fn is_awaited(&self, index: u32) -> bool {
         matches!(self.slots.borrow()[index as usize].state, State::InFlight { .. })
     }
@@ -422,6 +430,12 @@ impl Completion {
     /// Whether somebody still waits: not once it timed out, was abandoned or [failed early](Self::fail_early).
     pub fn is_awaited(&self) -> bool {
         self.executor.upgrade().is_some_and(|executor| executor.ops.is_awaited(self.index))
+    }
+
+    /// How long until the operation times out. `None` once nobody waits: see [`is_awaited`](Self::is_awaited).
+    pub fn time_left(&self) -> Option<Duration> {
+        let executor = self.executor.upgrade()?;
+        executor.ops.time_left(self.index, executor.tick())
     }
 
     /// Tells whoever waits that the operation failed, while the drive goes on having it: what was asked for

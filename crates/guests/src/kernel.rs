@@ -227,10 +227,13 @@ impl<S: Targets> Slots<S> {
 /// What the kernel calls it, as Linux counts errors.
 fn errno(error: IoError) -> i32 {
     const EIO: i32 = 5;
+    const ENOMEM: i32 = 12;
     const ENOSPC: i32 = 28;
     const EOPNOTSUPP: i32 = 95;
     match error.kind {
         IoErrorKind::OutOfSpace => ENOSPC,
+        // The block layer's word for what may work a moment later.
+        IoErrorKind::Busy => ENOMEM,
         IoErrorKind::NotSupported => EOPNOTSUPP,
         _ => EIO,
     }

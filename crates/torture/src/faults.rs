@@ -30,6 +30,8 @@ pub enum Fault {
     WriteErrors(u64),
     /// Its next flushes fail.
     FlushErrors(u64),
+    /// Its next so many operations of that kind are refused by the system for now (ENOMEM and EBUSY of the ring).
+    Busy(&'static str, u64),
     /// Some blocks cannot be read until they are written.
     MediumErrors,
     /// Some blocks cannot be read, and writes to them repair nothing: so many more of each, or (`None`) all of them.
@@ -91,6 +93,12 @@ impl Fault {
         Fault::Stuck { writes, refuses: writes.is_none() && rng.chance(1, 2) }
     }
 
+    /// What the system refuses for now, often more than once.
+    fn draw_busy(rng: &mut Rng) -> Fault {
+        let operation = ["read", "write", "write-zeroes", "flush"][rng.below(4) as usize];
+        Fault::Busy(operation, 1 << rng.below(8))
+    }
+
     /// Whether the drive tells of it, or is late.
     fn is_reported(self) -> bool {
         !matches!(self, Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_))
@@ -105,7 +113,7 @@ impl Fault {
             Fault::MediumErrors | Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_) => false,
             // A drive that refuses a write goes out where its volume can do without it.
             Fault::Stuck { refuses, .. } => refuses,
-            Fault::Slows(..) => false,
+            Fault::Slows(..) | Fault::Busy(..) => false,
             Fault::Holds(time) | Fault::Stalls(_, time) => time >= TIME_LIMIT,
         }
     }
@@ -118,6 +126,7 @@ impl Fault {
             Fault::FileTruncated(_) => Deed::FileTruncated,
             Fault::WriteErrors(_) => Deed::WriteErrors,
             Fault::FlushErrors(_) => Deed::FlushErrors,
+            Fault::Busy(..) => Deed::Busy,
             Fault::MediumErrors => Deed::MediumErrors,
             Fault::Stuck { .. } => Deed::Stuck,
             Fault::Holds(time) | Fault::Stalls(_, time) if time >= TIME_LIMIT => Deed::TimesOut,
@@ -135,6 +144,8 @@ impl Fault {
 pub struct Faults {
     /// By drive: the latest life in which something happened that may cost it its place.
     broken: Vec<Option<u64>>,
+    /// By drive: the latest life in which the system refused operations for now. That costs no drive its place, and requests fail.
+    busy: Vec<Option<u64>>,
     /// Slots whose drive an operator has asked to have taken out, and who has not looked yet which drive that met.
     asked_out: DriveSet,
     /// Drives that the controller took out for an operator who accepted no loss, and beside which nothing went wrong since.
@@ -158,6 +169,7 @@ impl Faults {
     pub fn new(drives: usize) -> Faults {
         Faults {
             broken: vec![None; drives],
+            busy: vec![None; drives],
             asked_out: DriveSet::EMPTY,
             vouched: DriveSet::EMPTY,
             happened: 0,
@@ -175,12 +187,14 @@ impl Faults {
     pub fn grow(&mut self, more: usize) {
         self.count += more;
         self.broken.resize(self.count, None);
+        self.busy.resize(self.count, None);
     }
 
     /// There are so many drives: of the others nothing is known.
     pub fn shrink(&mut self, count: usize) {
         self.count = count;
         self.broken.truncate(count);
+        self.busy.truncate(count);
         let left = DriveSet::first(DriveCount(count as u16));
         let all = [
             &mut self.asked_out,
@@ -202,7 +216,24 @@ impl Faults {
     pub fn bad(&self) -> DriveSet {
         let broken: DriveSet =
             self.indexes().filter(|drive| self.broken[drive.as_usize()].is_some()).collect();
-        broken.union(&self.dead).union(&self.away).union(&self.unreadable)
+        broken.union(&self.busy_drives()).union(&self.dead).union(&self.away).union(&self.unreadable)
+    }
+
+    /// Drives whose operations the system refused in this life.
+    fn busy_drives(&self) -> DriveSet {
+        self.indexes().filter(|drive| self.busy[drive.as_usize()].is_some()).collect()
+    }
+
+    /// The system refuses operations of a drive for now, in that life.
+    pub fn busy(&mut self, drive: DriveIndex, life: u64) {
+        self.busy[drive.as_usize()] = Some(life);
+        self.vouched = DriveSet::EMPTY;
+        self.happened += 1;
+    }
+
+    /// Whether the system refuses operations of any drive in this life.
+    pub fn is_busy(&self) -> bool {
+        self.busy.iter().any(Option::is_some)
     }
 
     /// Drives that nobody can bring back now.
@@ -289,7 +320,7 @@ impl Faults {
     /// The controller has started, in that life, and said which drives it uses: what happened before shows in that.
     pub fn known(&mut self, life: u64) {
         self.asked_out = DriveSet::EMPTY;
-        for broken in &mut self.broken {
+        for broken in self.broken.iter_mut().chain(&mut self.busy) {
             if broken.is_some_and(|in_life| in_life < life) {
                 *broken = None;
             }
@@ -323,6 +354,7 @@ impl Faults {
         let mut parts = Vec::new();
         for (what, set) in [
             ("broken", &broken),
+            ("busy", &self.busy_drives()),
             ("dead", &self.dead),
             ("away", &self.away),
             ("unreadable", &self.unreadable),
@@ -344,6 +376,9 @@ const OF_FILES: u64 = 40;
 /// How far the number of blocks that stay unreadable is from those of other faults.
 const OF_STUCK: u64 = 41;
 
+/// How far the number of what the system refuses for now is from those of other faults.
+const OF_BUSY: u64 = 42;
+
 /// Between 100 µs and some tenths of a second, every order of magnitude as likely as any.
 pub fn delay(rng: &mut Rng) -> Duration {
     Duration::from_micros(100 << rng.below(12)) + Duration::from_nanos(rng.below(100_000))
@@ -353,6 +388,7 @@ pub fn delay(rng: &mut Rng) -> Duration {
 pub fn plan(scene: &Rc<Scene>) {
     plan_one_more(scene, "file faults", OF_FILES, Fault::draw_for_file);
     plan_one_more(scene, "stuck blocks", OF_STUCK, Fault::draw_stuck);
+    plan_one_more(scene, "busy", OF_BUSY, Fault::draw_busy);
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "faults", &instance);
     let mut rng = stream(life.to_string());
@@ -461,6 +497,7 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
         match fault {
             Fault::Dies | Fault::FileDeleted | Fault::FileTruncated(_) => faults.dead.insert(index),
             Fault::Vanishes(_) => faults.away.insert(index),
+            Fault::Busy(..) => faults.busy(index, scene.machine.life.get()),
             Fault::MediumErrors => faults.cannot_read(index),
             Fault::Stuck { .. } => {
                 faults.cannot_read(index);
@@ -490,6 +527,7 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
         }
         Fault::WriteErrors(count) => drive.fail_next(count, Some("write"), IoErrorKind::Medium),
         Fault::FlushErrors(count) => drive.fail_next(count, Some("flush"), IoErrorKind::Medium),
+        Fault::Busy(operation, count) => drive.fail_next(count, Some(operation), IoErrorKind::Busy),
         Fault::MediumErrors => {
             for _ in 0..rng.between(1, 4) {
                 let on_same = scene.beside.iter().find(|other| other.setup.place == Place::SameDrives);

@@ -387,10 +387,14 @@ impl Scene {
         self.has_parity() && !self.covered.get()
     }
 
-    /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
+    /// Whether a request may fail now: more is lost than the level survives, or the system refuses operations for now. Where parity may not agree with
     /// data after a crash, any fault is more, but for drives of which an operator forced what parity says. The operator's word is about what such
     /// a drive had missed, and not about blocks of it that were current, and cannot be read since.
     pub fn may_fail(&self) -> bool {
+        self.is_too_much_lost() || self.array.faults.borrow().is_busy()
+    }
+
+    fn is_too_much_lost(&self) -> bool {
         let bad = self.array.unreliable();
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
         let unaccepted = self.array.unaccepted(&self.forced.get());
@@ -501,7 +505,7 @@ impl Scene {
     /// Drives cannot be relied on: what was to be told by redundancy that does not agree yet is lost.
     pub fn lose(&self, lost: &DriveSet) {
         self.in_spare.set(self.in_spare.get().union(lost));
-        if self.parity_may_lie() && self.may_fail() {
+        if self.parity_may_lie() && self.is_too_much_lost() {
             // What the cache has acknowledged and not written yet is written from now on as what hosts write (`note_write`): without
             // parity, since that neither tells what the drive has that is out, nor is made to agree without it.
             self.without_parity
@@ -545,7 +549,7 @@ impl Scene {
 
     /// Takes note of sectors that are being written, or were: whether parity covers them.
     pub fn note_write(&self, range: ByteRange) {
-        if self.parity_may_lie() && self.may_fail() {
+        if self.parity_may_lie() && self.is_too_much_lost() {
             let sector = self.setup.sector().bytes().0;
             let sectors = range.start.0 / sector..range.end().0.div_ceil(sector);
             self.without_parity.borrow_mut().now.extend(sectors);
@@ -571,7 +575,10 @@ impl Scene {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
         let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
-        if !self.may_fail() && !could_fail_meanwhile && !lost {
+        // What was to be recorded first, and could not be, is no better.
+        let is_refused = self.array.faults.borrow().is_busy()
+            && matches!(error.kind, IoErrorKind::Busy | IoErrorKind::Gone);
+        if !self.is_too_much_lost() && !could_fail_meanwhile && !lost && !is_refused {
             let faults = self.array.faults.borrow().describe();
             return Err(Error::new(
                 ErrorKind::NeedlessError,

@@ -23,6 +23,8 @@ pub enum Deed {
     WriteErrors,
     /// Flushes fail.
     FlushErrors,
+    /// The system refuses operations for now.
+    Busy,
     /// Blocks cannot be read.
     MediumErrors,
     /// Blocks cannot be read, whatever is written to them.
@@ -99,7 +101,7 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 45] = [
+    pub const ALL: [Deed; 46] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -109,6 +111,7 @@ impl Deed {
         Deed::ComesBack,
         Deed::WriteErrors,
         Deed::FlushErrors,
+        Deed::Busy,
         Deed::MediumErrors,
         Deed::Stuck,
         Deed::TimesOut,
@@ -187,6 +190,7 @@ impl Deed {
             Deed::ComesBack => "drive comes back",
             Deed::WriteErrors => "write errors",
             Deed::FlushErrors => "flush errors",
+            Deed::Busy => "refused for now",
             Deed::MediumErrors => "medium errors",
             Deed::Stuck => "stuck blocks",
             Deed::TimesOut => "time-out",

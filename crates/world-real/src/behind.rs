@@ -177,7 +177,7 @@ impl OpenDrive {
 fn light_error(error: &std::io::Error) -> IoError {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     match drive_error(errno) {
-        IoError { kind: IoErrorKind::Medium | IoErrorKind::Invalid, .. } => {
+        IoError { kind: IoErrorKind::Medium | IoErrorKind::Invalid | IoErrorKind::Unknown, .. } => {
             IoError { kind: IoErrorKind::NotSupported, errno }
         }
         error => error,

@@ -243,3 +243,137 @@ impl AttachedDrive {
         Ok(extents)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::op::Step;
+    use crate::shard::{Settings, Shard};
+    use env::{Durability, IoRequest, Member};
+    use smallvec::smallvec;
+    use std::cell::RefCell;
+    use std::future::Future;
+    use std::time::Duration;
+
+    /// Keeps the drive's side of what it is asked.
+    struct Keeps(DriveInfo, RefCell<Option<Completion>>);
+
+    impl Drive for Keeps {
+        fn info(&self) -> &DriveInfo {
+            &self.0
+        }
+
+        fn start(&self, _: IoRequest, completion: Completion) {
+            self.1.replace(Some(completion));
+        }
+    }
+
+    fn on_a_shard<F: Future<Output = ()> + 'static>(body: impl FnOnce(Env) -> F) {
+        let shard = Shard::new(&Settings::with_memory(ByteCount(1 << 20))).expect("io_uring");
+        let body = body(shard.env().clone());
+        shard.run(body);
+    }
+
+    /// A drive of zeros.
+    fn attachment(env: &Env, memory_alignment: Option<u32>) -> Rc<Attachment> {
+        let name = format!("zeros-{}-{:?}", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, [0; 4096]).expect("a file");
+        let open = crate::open::open_drive(path.to_str().expect("text"), crate::open::Access::Writing);
+        std::fs::remove_file(&path).expect("it was made");
+        let open = Arc::new(OpenDrive { memory_alignment, ..open.expect("a drive") });
+        Rc::new(Attachment { open, ring: ring_of(env).expect("a ring"), registered: None })
+    }
+
+    /// A transfer of `work`, and its waiter, with so much time.
+    fn transfer(env: &Env, drive: &Rc<Attachment>, work: Work, limit: Duration) -> (Transfer, env::Io) {
+        let keeps = Rc::new(Keeps(drive.open.info.clone(), RefCell::default()));
+        let member = Member::with_time_limit(env, keeps.clone(), limit);
+        let waits = member.flush();
+        let completion = keeps.1.take().expect("it was asked");
+        (Transfer::new(completion, drive.clone(), work, 0, 4096), waits)
+    }
+
+    fn read() -> Work {
+        Work::Read(smallvec![Buf::unpooled(ByteCount(4096))])
+    }
+
+    /// A read of a drive of zeros that a ring is to begin, and its waiter.
+    pub(crate) fn read_of_zeros(env: &Env) -> (Op, env::Io) {
+        let drive = attachment(env, None);
+        let (transfer, waits) = transfer(env, &drive, read(), Duration::from_secs(600));
+        (Op::Drive(transfer), waits)
+    }
+
+    /// ENOMEM was a medium error, and EAGAIN was repeated at once, over and over.
+    #[test]
+    fn what_the_system_cannot_do_for_now_is_asked_for_again_after_pauses_that_grow() {
+        on_a_shard(|env| async move {
+            let (drive, limit) = (attachment(&env, None), Duration::from_secs(30));
+            for errno in [libc::ENOMEM, libc::EBUSY, libc::EAGAIN, libc::ENOBUFS, libc::EMFILE, libc::ENFILE]
+            {
+                let (mut transfer, waits) = transfer(&env, &drive, read(), limit);
+                let mut pauses = Vec::new();
+                for _ in 0..2 {
+                    let Step::AgainAfter(pause) = transfer.returned(-errno) else {
+                        panic!("{errno}: no pause")
+                    };
+                    pauses.push(pause);
+                }
+                assert!(pauses[0] > Duration::ZERO && pauses[1] == pauses[0] * 2, "{pauses:?}");
+                assert!(matches!(transfer.returned(-libc::EINTR), Step::Again), "that is no refusal");
+                assert!(matches!(transfer.returned(4096), Step::Done(Ok(4096))));
+                transfer.finish(Ok(4096));
+                assert_eq!(waits.await.result, Ok(4096));
+            }
+        });
+    }
+
+    /// A drive that is fine would be blamed for the time in which the system refused to ask it.
+    #[test]
+    fn what_is_refused_for_half_of_its_time_is_busy_and_not_late() {
+        on_a_shard(|env| async move {
+            let (drive, limit) = (attachment(&env, None), Duration::from_secs(1));
+            let (mut transfer, waits) = transfer(&env, &drive, read(), limit);
+            let mut paused = Duration::ZERO;
+            let result = loop {
+                match transfer.returned(-libc::ENOMEM) {
+                    Step::AgainAfter(pause) => {
+                        paused += pause;
+                        env.sleep(pause).await;
+                    }
+                    Step::Done(result) => break result,
+                    Step::Again => panic!("at once"),
+                }
+            };
+            let error = result.expect_err("it was refused each time");
+            assert_eq!((error.kind, error.errno), (IoErrorKind::Busy, libc::ENOMEM));
+            assert!(paused > Duration::ZERO && paused <= limit / 2, "{paused:?}");
+            transfer.finish(Err(error));
+            assert_eq!(waits.await.result, Err(error));
+        });
+    }
+
+    /// The page cache reports a failed write-back once, by whatever number. Asked again it says that all is well, and what was
+    /// acknowledged is lost.
+    #[test]
+    fn a_flush_of_the_page_cache_is_not_asked_for_again() {
+        on_a_shard(|env| async move {
+            let limit = Duration::from_secs(30);
+            for (alignment, is_again) in [(None, false), (Some(512), true)] {
+                let drive = attachment(&env, alignment);
+                let durable = Work::Write(smallvec![env::Slice::zero(ByteCount(4096))], Durability::Durable);
+                for work in [Work::Sync, durable] {
+                    let (mut transfer, waits) = transfer(&env, &drive, work, limit);
+                    let step = transfer.returned(-libc::ENOMEM);
+                    assert_eq!(matches!(step, Step::AgainAfter(_)), is_again);
+                    if let Step::Done(result) = step {
+                        assert_eq!(result.map_err(|error| error.kind), Err(IoErrorKind::Unknown));
+                    }
+                    transfer.finish(Ok(0));
+                    waits.await.result.expect("it was finished");
+                }
+            }
+        });
+    }
+}

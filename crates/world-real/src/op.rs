@@ -12,6 +12,7 @@ use io_uring::{opcode, squeue, types};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The most pieces of one vectored call (IOV_MAX); longer ones go on like short transfers.
 const PIECES: usize = 1024;
@@ -49,6 +50,8 @@ impl Memory {
 pub(crate) enum Step {
     /// Another entry is needed.
     Again,
+    /// Another entry is needed, after that pause: the system could not carry it out for now.
+    AgainAfter(Duration),
     /// It is over.
     Done(Result<u64, IoError>),
 }
@@ -158,6 +161,12 @@ impl Op {
                 Step::Done(Ok(0))
             }
         }
+    }
+
+    /// An entry that is answered after a pause. The operation keeps its slot meanwhile.
+    pub(crate) fn pause_entry(memory: &mut Memory, pause: Duration) -> squeue::Entry {
+        memory.time = types::Timespec::from(pause);
+        opcode::Timeout::new(&raw const memory.time).build()
     }
 
     /// Tells whoever waits.

@@ -5,6 +5,8 @@
 //!   calls are ordinary answers, and the operation goes on from where it stands.
 //! - Whatever an entry points to (buffers, vectors of pieces, message headers) lives in the operation's slot,
 //!   or on the heap owned by it, until the answer; a slot is given away only then.
+//! - An operation that the system could not carry out for now keeps its slot while it pauses: a timer in the ring, whose answer has
+//!   [`PAUSE_OVER`] beside the slot's index, has it begin again. A ring that closes begins nothing again.
 //! - A file stays open while an operation on it is in its slot: the slot holds a count of it.
 //! - Entries reach the kernel in the order they were pushed, so that cancelling slot *n* never hits a later
 //!   operation in the same slot.
@@ -36,6 +38,8 @@ const REGISTERED_FILES: u32 = 256;
 const SHORTEST_TIMER: Duration = Duration::from_millis(10);
 /// Answers to what nobody waits for (cancelling).
 const IGNORED: u64 = u64::MAX;
+/// What the answer to a pause has beside the index of its slot.
+const PAUSE_OVER: u64 = 1 << 32;
 /// How long a closing ring waits for the kernel before it gives up the memory the kernel may still write to.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -307,13 +311,20 @@ impl Ring {
         let index = user_data as u32;
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots.slots[index as usize];
-        let outcome = match slot.op.returned(result) {
+        let is_pause_over = user_data & PAUSE_OVER != 0;
+        let step = if is_pause_over { Step::Again } else { slot.op.returned(result) };
+        let outcome = match step {
             Step::Again if !self.closing.get() => {
-                let entry = slot.op.entry(&mut slot.memory).user_data(user_data);
+                let entry = slot.op.entry(&mut slot.memory).user_data(u64::from(index));
                 drop(slots);
                 return self.push(entry);
             }
-            Step::Again => Err(IoError::new(IoErrorKind::Gone)),
+            Step::AgainAfter(pause) if !self.closing.get() => {
+                let entry = Op::pause_entry(&mut slot.memory, pause);
+                drop(slots);
+                return self.push(entry.user_data(PAUSE_OVER | u64::from(index)));
+            }
+            Step::Again | Step::AgainAfter(_) => Err(IoError::new(IoErrorKind::Gone)),
             Step::Done(outcome) => outcome,
         };
         let op = std::mem::replace(&mut slot.op, Op::Free);
@@ -397,6 +408,44 @@ fn check_entered(entered: io::Result<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_drive::tests::read_of_zeros;
+    use crate::shard::{Settings, Shard, ring_of};
+    use units::ByteCount;
+
+    /// A shard whose ring the system has answered a read in that way, which it was never given.
+    fn refused(errno: i32) -> (Shard, Rc<Ring>, env::Io) {
+        let shard = Shard::new(&Settings::with_memory(ByteCount(1 << 20))).expect("io_uring");
+        let ring = ring_of(shard.env()).expect("a ring");
+        let (op, waits) = read_of_zeros(shard.env());
+        let index = {
+            let mut slots = ring.slots.borrow_mut();
+            slots.slots.push(Slot { op, memory: Box::default() });
+            slots.slots.len() - 1
+        };
+        ring.returned(index as u64, -errno);
+        (shard, ring, waits)
+    }
+
+    #[test]
+    fn what_the_system_refuses_for_now_is_begun_again_after_a_pause() {
+        for errno in [libc::ENOMEM, libc::EBUSY, libc::EAGAIN] {
+            let (shard, _, waits) = refused(errno);
+            let result = shard.run(async move { waits.await.result });
+            assert_eq!(result, Ok(4096), "{errno}");
+        }
+    }
+
+    #[test]
+    fn a_ring_that_closes_begins_nothing_again() {
+        let (shard, ring, waits) = refused(libc::ENOMEM);
+        let gone = Rc::new(Cell::new(None));
+        let told = gone.clone();
+        shard.env().spawn("waits", async move { told.set(Some(waits.await.result)) });
+        ring.close();
+        ring.executor().run_ready(100);
+        let kind = gone.take().map(|result| result.map_err(|error| error.kind));
+        assert_eq!(kind, Some(Err(IoErrorKind::Gone)));
+    }
 
     #[test]
     fn what_keeps_io_uring_away_is_told_with_what_mends_it() {

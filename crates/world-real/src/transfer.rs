@@ -3,18 +3,27 @@
 //! Fault model: the kernel may move less than asked (the rest is asked for again), may refuse a way of doing
 //! it (another way is tried), and reports what went wrong by number. Reading past the end of a drive that
 //! has shrunk gives nothing: that it changed is told, never silence. One that was pulled out says that it is full: it is told apart from one that is.
+//!
+//! What the system cannot carry out for now (no memory, a busy device) is asked for again, after pauses that grow, for half of the
+//! time that was left: the other half is for the drive, so that no drive is blamed for the pauses. One thing is never asked for
+//! again: to make durable what lies in the page cache. The kernel reports a failed write-back once, by any number, and
+//! forgets it; the same again would succeed, and what was acknowledged would be lost. That is an error without a known meaning.
 
-use crate::errno::{drive_error, is_transient};
+use crate::errno::{drive_error, is_for_now};
 use crate::file_drive::Attachment;
 use crate::op::{Memory, Step, gather, scatter};
 use env::{Buf, Bufs, Completion, Durability, IoError, IoErrorKind, IoOutcome, Slice, Slices};
 use io_uring::{opcode, squeue, types};
 use smallvec::SmallVec;
 use std::rc::Rc;
+use std::time::Duration;
 use units::ByteCount;
 
 /// The most bytes of one call.
 const LARGEST_CALL: u64 = 1 << 30;
+/// The pause before something is asked for again that the system could not carry out. Each is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// What is to be done.
 pub(crate) enum Work {
@@ -40,6 +49,16 @@ pub(crate) struct Transfer {
     done: u64,
     /// Aligned memory in place of the caller's, where the drive cannot reach that directly.
     bounce: Option<Buf>,
+    /// Once the system could not carry it out.
+    pausing: Option<Pausing>,
+}
+
+/// How a transfer goes on that the system could not carry out for now.
+#[derive(Clone, Copy)]
+struct Pausing {
+    next: Duration,
+    /// The part of its time that belongs to the drive: without that left it is given up.
+    reserve: Duration,
 }
 
 impl Transfer {
@@ -50,7 +69,8 @@ impl Transfer {
         offset: u64,
         total: u64,
     ) -> Transfer {
-        let mut transfer = Transfer { completion, drive, work, offset, total, done: 0, bounce: None };
+        let mut transfer =
+            Transfer { completion, drive, work, offset, total, done: 0, bounce: None, pausing: None };
         transfer.make_reachable();
         transfer
     }
@@ -132,8 +152,11 @@ impl Transfer {
 
     /// Takes the kernel's answer.
     pub(crate) fn returned(&mut self, result: i32) -> Step {
-        if is_transient(-result) {
+        if -result == libc::EINTR {
             return Step::Again;
+        }
+        if is_for_now(-result) {
+            return self.again_later(-result);
         }
         if result < 0 {
             return self.failed(-result);
@@ -146,6 +169,28 @@ impl Transfer {
             }
             Work::Zero { .. } | Work::Trim { .. } | Work::Sync => Step::Done(Ok(self.total)),
         }
+    }
+
+    /// The system could not carry it out for now: a pause, as long as its time allows one.
+    fn again_later(&mut self, errno: i32) -> Step {
+        if self.reports_write_back() {
+            return Step::Done(Err(IoError { kind: IoErrorKind::Unknown, errno }));
+        }
+        let given_up = Step::Done(Err(drive_error(errno)));
+        let Some(left) = self.completion.time_left() else { return given_up };
+        let first = Pausing { next: FIRST_PAUSE, reserve: left / 2 };
+        let Pausing { next, reserve } = self.pausing.unwrap_or(first);
+        if left < next + reserve {
+            return given_up;
+        }
+        self.pausing = Some(Pausing { next: (next * 2).min(LONGEST_PAUSE), reserve });
+        Step::AgainAfter(next)
+    }
+
+    /// Whether its result may be that of an earlier write, which the page cache had taken.
+    fn reports_write_back(&self) -> bool {
+        let makes_durable = matches!(self.work, Work::Sync | Work::Write(_, Durability::Durable));
+        makes_durable && self.drive.memory_alignment().is_none()
     }
 
     fn moved(&mut self, bytes: u64) -> Step {

@@ -593,7 +593,8 @@ pub(crate) fn set_of(runs: &Runs) -> RegionSet {
     RegionSet::from_runs(runs.0.iter().copied())
 }
 
-/// Whether an error says that there is no space below a drive, which is no failure of the drive.
+/// Whether an error says that there is no space below a drive: what a command that failed tells to do. Whether a drive fails for it
+/// is [`env::IoError::spares_drive`]'s to say.
 pub(crate) fn is_full(error: &env::IoError) -> bool {
     error.kind == IoErrorKind::OutOfSpace
 }

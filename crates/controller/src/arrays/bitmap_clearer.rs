@@ -5,6 +5,7 @@
 //!   still take back is marked.
 //! - Before it goes, the label has learned what it stood for: that a drive which is out missed the region. Killed
 //!   between: the mark says the same once more.
+//! - A drive that could not flush for now stays, and the marks with it: the same regions are tried again soon.
 //! - An array that is offline, or whose failures are not all recorded, clears nothing.
 //! - The flush goes on beside other changes; a region that is marked again meanwhile keeps its mark, and a drive that took a
 //!   slot meanwhile is not charged with what the one before it did not answer.
@@ -18,7 +19,11 @@ use engine::{RegionIndex, RegionSet, Seat};
 use env::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 use units::DriveIndex;
+
+/// How long what needs a flush waits, where a drive could not flush for now.
+pub(super) const FLUSH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A drive that was asked to flush, and did not.
 pub(super) struct Unflushed {
@@ -40,6 +45,11 @@ impl Unflushed {
     }
 }
 
+/// Whether a drive could not flush for now, and still has what it had cached.
+pub(super) fn is_busy(unflushed: &Unflushed) -> bool {
+    unflushed.error.kind == IoErrorKind::Busy
+}
+
 impl Arrays {
     /// Clears the marks of quiet regions until the array is stopped.
     pub(super) async fn clear_bitmap(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
@@ -51,7 +61,9 @@ impl Arrays {
                 return;
             }
             let quiet = work.quiet.take();
-            self.clear_marks(&array, quiet).await;
+            if !self.clear_marks(&array, quiet).await {
+                self.env.sleep(FLUSH_AGAIN_AFTER).await;
+            }
         }
     }
 
@@ -82,22 +94,25 @@ impl Arrays {
         self.flush(array, members.chain(filled)).await
     }
 
-    /// Takes drives that did not flush out of use: each as what it is by now. Whether it is recorded of all; the caller has
-    /// the metadata turn.
+    /// Takes drives that did not flush out of use: each as what it is by now. One that could not for now stays: it still has what it had
+    /// cached. Whether it is recorded of all, and none could not for now; the caller has the metadata turn.
     pub(super) async fn take_out_unflushed(
         self: &Rc<Self>,
         array: &Rc<Array>,
         unflushed: Vec<Unflushed>,
     ) -> bool {
-        let (mut members, mut filled) = (BTreeMap::new(), Vec::new());
+        let (mut members, mut filled, mut recorded) = (BTreeMap::new(), Vec::new(), true);
         for one in unflushed {
+            if is_busy(&one) {
+                recorded = false;
+                continue;
+            }
             match one.seat_now(array) {
                 Some(Seat::Slot(slot)) => drop(members.insert(slot.as_usize(), one.error)),
                 Some(Seat::Replacement(slot)) => filled.push(slot.as_usize()),
                 None => {} // It has left the array, and that was recorded then.
             }
         }
-        let mut recorded = true;
         // These come first: one of them would take the place of its slot's drive.
         for slot in filled {
             recorded &= self.end_replacement(array, slot, "it cannot be flushed").await;
@@ -108,17 +123,19 @@ impl Arrays {
     }
 
     /// Flushes, then clears the marks of `regions`, but of those that were marked again in the meantime, or that
-    /// somebody else set out to clear later: an earlier flush says nothing about later writes.
+    /// somebody else set out to clear later: an earlier flush says nothing about later writes. False: a drive could not flush for now, and
+    /// the regions count as quiet again.
     pub(crate) async fn clear_marks(
         self: &Rc<Self>,
         array: &Rc<Array>,
         regions: impl IntoIterator<Item = u32>,
-    ) {
+    ) -> bool {
         let work = &array.work;
         let run = work.clearings.get() + 1;
         work.clearings.set(run);
         work.clearing.borrow_mut().extend(regions.into_iter().map(|region| (region, run)));
         let unflushed = self.flush_drives(array).await;
+        let busy = unflushed.iter().any(is_busy);
         let _turn = array.metadata.take(1).await;
         let certain = self.take_out_unflushed(array, unflushed).await;
         let mut mine = Vec::new();
@@ -129,13 +146,16 @@ impl Arrays {
             *by != run
         });
         if !certain || !array.lost.borrow().is_empty() || !array.unrecorded.borrow().is_empty() {
-            return; // What the drives hold is not certain: the marks stay.
+            if busy {
+                work.quiet.borrow_mut().extend(mine);
+            }
+            return !busy; // What the drives hold is not certain: the marks stay.
         }
         mine.retain(|region| {
             array.map.borrow().is_marked(*region) && !array.unsynced.borrow().contains(region)
         });
         if !self.record_written(array, &mine).await {
-            return;
+            return true;
         }
         for region in mine {
             array.map.borrow_mut().unmark(region);
@@ -143,6 +163,7 @@ impl Arrays {
         if let Err(error) = self.write_map(array).await {
             tracing::warn!("marks of {} could not be cleared: {error}", array.names());
         }
+        true
     }
 
     /// Before the marks of `regions` go: the label says that drives which are out, and those that are being filled, have

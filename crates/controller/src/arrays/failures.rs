@@ -19,7 +19,7 @@
 //! - All of this happens under the array's metadata turn, one after the other.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, MarkReport, Running, is_full};
+use crate::arrays::array::{Array, MarkReport, Running};
 use crate::arrays::suspended::cause_of;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
@@ -29,6 +29,7 @@ use engine::{Change, RegionSet, ShardIndex, ShardMessage, VolumeId};
 use env::{IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use units::{ByteRange, DriveIndex, counted};
 
@@ -171,7 +172,7 @@ impl Arrays {
             return Ok(());
         }
         let errors = self.write_blocks(array, &writes, &array.in_use()).await;
-        let full = errors.values().find(|error| is_full(error)).copied();
+        let full = errors.values().find(|error| error.spares_drive()).copied();
         if let Some(full) = full {
             // Rule (i): no space below a drive is no failure of the drive. But the mark is not durable.
             array.map.borrow_mut().not_written(&writes);
@@ -204,8 +205,20 @@ impl Arrays {
         failed
     }
 
-    /// Writes blocks of the map to the drives in `slots`, all at once. Which failed.
+    /// Writes blocks of the map to the drives in `slots`, all at once, and for some time again while the system refuses that for now. Which
+    /// failed.
     pub(super) async fn write_blocks(
+        &self,
+        array: &Array,
+        writes: &[BlockWrite],
+        slots: &[usize],
+    ) -> BTreeMap<usize, IoError> {
+        let write = async || Ok::<_, Infallible>(self.write_blocks_once(array, writes, slots).await);
+        let Ok(errors) = self.until_not_busy(write).await;
+        errors
+    }
+
+    async fn write_blocks_once(
         &self,
         array: &Array,
         writes: &[BlockWrite],

@@ -8,7 +8,7 @@
 //! - A start unites what all current members say, and writes it to all of them before any volume is served.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, is_full, set_of};
+use crate::arrays::array::{Array, set_of};
 use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
@@ -258,7 +258,7 @@ impl Arrays {
         writes: &[ondisk::BlockWrite],
     ) -> Result<(), IoError> {
         let errors = self.write_blocks(array, writes, &array.in_use()).await;
-        if let Some(full) = errors.values().find(|error| is_full(error)) {
+        if let Some(full) = errors.values().find(|error| error.spares_drive()) {
             return Err(*full);
         }
         let operation = "recording initialised stripes";

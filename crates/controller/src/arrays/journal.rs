@@ -72,7 +72,7 @@ enum Replayed {
     Done(usize),
     /// The volume cannot be served without drives that failed meanwhile.
     Waits,
-    /// There is no space below a drive for what was to be written.
+    /// There is no space below a drive for what was to be written, or it could not be written for now.
     Full(IoError),
     /// A device of its log failed, and that cannot be recorded: its records stay what they are.
     Unsettled,
@@ -81,11 +81,15 @@ enum Replayed {
 }
 
 fn full_below(volume: &Volume, full: IoError) -> Error {
+    let (kind, what_helps) = match is_full(&full) {
+        true => (ErrorKind::OutOfSpace, "free space below its drives"),
+        false => (ErrorKind::Failed, "free memory of this system"),
+    };
     let sentence = format!(
-        "'{}' cannot be started: its journal cannot be replayed ({full}); free space below its drives and start it again",
+        "'{}' cannot be started: its journal cannot be replayed ({full}); {what_helps} and start it again",
         volume.name()
     );
-    Error::new(ErrorKind::OutOfSpace, sentence)
+    Error::new(kind, sentence)
 }
 
 fn unsettled(volume: &Volume) -> Error {
@@ -210,8 +214,8 @@ impl Arrays {
         let runs = patches.len();
         let mut written = Written::default();
         // What has too few copies yet is not begun.
-        let may_begin =
-            !errors.values().any(is_full) && array.can_spare(volume, &without(&mut members.keys().copied()));
+        let may_begin = !errors.values().any(IoError::spares_drive)
+            && array.can_spare(volume, &without(&mut members.keys().copied()));
         if may_begin {
             written = Written::of(array, volume, &patches);
             let start = ByteOffset(volume.label().data_start_bytes);
@@ -220,7 +224,7 @@ impl Arrays {
             members.retain(|slot, _| !errors.contains_key(slot));
             errors.extend(written.deal_with_refused((array, volume), &members, start, refused).await);
         }
-        if let Some(full) = errors.values().find(|error| is_full(error)) {
+        if let Some(full) = errors.values().find(|error| error.spares_drive()) {
             return Replayed::Full(*full);
         }
         let mut left = members.keys().copied().filter(|slot| !errors.contains_key(slot));

@@ -74,6 +74,8 @@ impl Arrays {
             let label = LogLabel { device: own.device, ..label.clone() };
             match self.inventory.write_log_label(&drive, label).await {
                 Ok(()) => served.push(LogDevice { id: own.device, source: access.source }),
+                // It is fine, and has no place for the volume yet: the next start tries again.
+                Err(error) if error.kind == ErrorKind::Busy => return None,
                 Err(error) => self.log_device_is_out(own.device, &error.message),
             }
         }
@@ -165,8 +167,10 @@ impl Arrays {
             change(&mut label.place);
             label.generation += 1;
             let device = label.device;
-            if let Err(error) = self.inventory.write_log_label(&drive, label).await {
-                self.log_device_is_out(device, &error.message);
+            match self.inventory.write_log_label(&drive, label).await {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Busy => tracing::warn!("{}", error.message),
+                Err(error) => self.log_device_is_out(device, &error.message),
             }
         }
     }
@@ -226,6 +230,9 @@ impl Arrays {
             log.iter().map(|(number, (_, access))| (*number, access.clone())).collect();
         let start = |_: &Access| Some(ByteOffset::ZERO);
         let failed = spread(on.start_bytes, &mut drives, start, records, holders, |_| false).await;
+        if failed.values().any(IoError::spares_drive) {
+            return false;
+        }
         for (number, error) in &failed {
             self.log_device_is_out(log[number].0, &error.to_string());
         }

@@ -14,12 +14,13 @@
 //!   and what it holds would be called a copy from an earlier time.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, is_full};
+use crate::arrays::array::Array;
 use crate::arrays::failures::{Failing, failing};
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
+use crate::inventory::access::{ASK_AGAIN_AFTER, ASK_AGAIN_FOR};
 use crate::inventory::structures::write_structures;
 use engine::Change;
 use env::{IoError, IoErrorKind};
@@ -75,7 +76,7 @@ impl Arrays {
             }
             let errors = match next.generation - next.confirmed {
                 0..=MAX_LEAD => match check_readable(&next) {
-                    Ok(()) => self.write_labels(array, &next).await,
+                    Ok(()) => self.until_not_busy(async || self.write_labels(array, &next).await).await,
                     Err(why) => Err(why),
                 },
                 _ => Err("too many attempts to record something have failed; stop the controller, free space and start it again".to_owned()),
@@ -89,7 +90,7 @@ impl Arrays {
                     }
                     return true;
                 }
-                Ok(errors) => match errors.values().find(|error| is_full(error)) {
+                Ok(errors) => match errors.values().find(|error| error.spares_drive()) {
                     Some(full) => full.to_string(),
                     None => {
                         failing.extend(self::failing(errors, "writing its label"));
@@ -102,6 +103,23 @@ impl Arrays {
             self.report_not_recorded(array, &why);
             self.try_again_later(array, failing);
             return false;
+        }
+    }
+
+    /// Writes to drives, and writes the same again for some time while the system refuses that for now.
+    pub(super) async fn until_not_busy<E>(
+        &self,
+        write: impl AsyncFn() -> std::result::Result<BTreeMap<usize, IoError>, E>,
+    ) -> std::result::Result<BTreeMap<usize, IoError>, E> {
+        let until = self.env.now() + ASK_AGAIN_FOR;
+        let is_busy = |error: &IoError| error.kind == IoErrorKind::Busy;
+        loop {
+            match write().await {
+                Ok(errors) if errors.values().any(is_busy) && self.env.now() < until => {
+                    self.env.sleep(ASK_AGAIN_AFTER).await;
+                }
+                result => return result,
+            }
         }
     }
 
@@ -199,7 +217,7 @@ impl Arrays {
 
     fn report_not_recorded(&self, array: &Array, why: &str) {
         let text = format!(
-            "the state of {} cannot be recorded on its drives ({why}): writes that depend on it fail; free space below its drives",
+            "the state of {} cannot be recorded on its drives ({why}): writes that depend on it fail; free space below its drives, or memory of this system",
             array.names()
         );
         self.events.report(EventCode::ArrayNotRecorded, &array.name(), why, "writes fail", text);

@@ -4,7 +4,8 @@
 //! take the array's metadata turn; the rest is dealt with at once.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, Running, is_full};
+use crate::arrays::array::{Array, Running};
+use crate::arrays::bitmap_clearer::{FLUSH_AGAIN_AFTER, is_busy};
 use crate::arrays::failures::{FailureReport, failing};
 use crate::arrays::initialised::InitReport;
 use crate::arrays::noting::note_change;
@@ -258,7 +259,7 @@ impl Arrays {
                 }
                 continue;
             }
-            self.flush_for(&array, &reports).await;
+            let reports = self.flush_for(&array, &running, reports).await;
             {
                 let _turn = array.metadata.take(1).await;
                 for (slot, drive) in work.lost_replacements.take() {
@@ -272,10 +273,16 @@ impl Arrays {
         }
     }
 
-    /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back.
-    async fn flush_for(self: &Rc<Self>, array: &Rc<Array>, reports: &[ToRecord]) {
+    /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back. Which reports may
+    /// be recorded now. Those that need a flush wait while a drive cannot flush for now.
+    async fn flush_for(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        running: &Running,
+        reports: Vec<ToRecord>,
+    ) -> Vec<ToRecord> {
         let (mut slots, mut replacements) = (BTreeSet::new(), BTreeSet::new());
-        for report in reports {
+        for report in &reports {
             match report.what {
                 What::Current { .. } => slots.extend([report.slot]),
                 What::Copied(..) => replacements.extend([report.slot]),
@@ -293,10 +300,29 @@ impl Arrays {
         let filled = replacements.into_iter().map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
         let unflushed = self.flush(array, members.chain(filled)).await;
         if unflushed.is_empty() {
-            return;
+            return reports;
         }
-        let _turn = array.metadata.take(1).await;
-        self.take_out_unflushed(array, unflushed).await;
+        let busy = unflushed.iter().any(is_busy);
+        {
+            let _turn = array.metadata.take(1).await;
+            self.take_out_unflushed(array, unflushed).await;
+        }
+        if !busy {
+            return reports;
+        }
+        let needs_flush = |report: &ToRecord| {
+            matches!(report.what, What::Current { .. } | What::Copied(..) | What::Moved(..))
+        };
+        let (wait, now): (Vec<_>, Vec<_>) = reports.into_iter().partition(needs_flush);
+        if running.stopped.get() {
+            for (from, number) in wait.into_iter().filter_map(|report| report.answer) {
+                self.answer_report(from, number, Err(IoError::new(IoErrorKind::Busy)));
+            }
+            return now;
+        }
+        array.work.to_record.borrow_mut().extend(wait);
+        self.env.sleep(FLUSH_AGAIN_AFTER).await;
+        now
     }
 
     /// Answers the reports about drives that have left their slot. The caller has the metadata turn.
@@ -425,7 +451,7 @@ impl Arrays {
         let Some(member) = array.label().member.get(slot).cloned() else { return };
         if is_filled(&member, drive) {
             self.end_replacement(array, slot, &format!("it cannot be written ({error})")).await;
-        } else if member.uuid == drive && array.in_use().contains(&slot) && !is_full(error) {
+        } else if member.uuid == drive && array.in_use().contains(&slot) && !error.spares_drive() {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }
     }

@@ -25,7 +25,7 @@ pub enum ErrorKind {
     OutOfSpace,
     /// A drive failed while the command ran.
     Failed,
-    /// Too many commands wait already; try again.
+    /// Too many commands wait already, or the system could not write to a drive for now; try again.
     Busy,
     /// The controller shuts down, or is gone.
     Stopping,

@@ -1,4 +1,7 @@
 //! Labels and maps on drives: reading, writing, erasing. Metadata is always solid, small and durable.
+//!
+//! A read or flush that the system refuses for now is asked for again for some time: a drive whose label is not read counts as missing, and
+//! nothing is wrong with it.
 
 use env::{
     Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member,
@@ -15,14 +18,20 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// Reads in pieces that any drive takes.
 const PIECE: ByteCount = ByteCount(128 << 10);
 
+/// How long, and how often, it is asked for again what the system refuses for now.
+pub(crate) const ASK_AGAIN_FOR: Duration = Duration::from_secs(30);
+pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
 /// A drive that is open: its source for the shards, and the controller's own way to it.
 #[derive(Clone)]
 pub(crate) struct Access {
+    env: Env,
     pub(crate) source: Arc<dyn DriveSource>,
     pub(crate) member: Member,
     /// The same, for what is written: what of that has not returned is known apart from reads and flushes.
@@ -56,9 +65,27 @@ pub(crate) enum LabelSeen {
 }
 
 impl Access {
-    fn of(source: Arc<dyn DriveSource>, member: Member, write_cache: Rc<Cell<Option<CacheWish>>>) -> Access {
+    fn of(
+        env: &Env,
+        source: Arc<dyn DriveSource>,
+        member: Member,
+        write_cache: Rc<Cell<Option<CacheWish>>>,
+    ) -> Access {
         let (writer, data_writer) = (member.beside(), member.beside());
-        Access { source, member, writer, data_writer, place: Rc::default(), write_cache }
+        Access { env: env.clone(), source, member, writer, data_writer, place: Rc::default(), write_cache }
+    }
+
+    /// Asks, and asks again while the system refuses it for now.
+    async fn until_not_busy<T>(&self, ask: impl AsyncFn() -> Result<T, IoError>) -> Result<T, IoError> {
+        let until = self.env.now() + ASK_AGAIN_FOR;
+        loop {
+            match ask().await {
+                Err(error) if error.kind == IoErrorKind::Busy && self.env.now() < until => {
+                    self.env.sleep(ASK_AGAIN_AFTER).await;
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`.
@@ -68,7 +95,7 @@ impl Access {
     pub(crate) async fn open(env: &Env, name: &str, traffic: Traffic) -> env::Result<Access> {
         let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
         let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
-        Ok(Access::of(source, member, Rc::default()))
+        Ok(Access::of(env, source, member, Rc::default()))
     }
 
     /// The drive as large as it was before it became larger.
@@ -78,7 +105,7 @@ impl Access {
     pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> env::Result<Access> {
         let source = Arc::new(drives::Beginning::new(self.source.clone(), size));
         let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
-        Ok(Access::of(source, member, self.write_cache.clone()))
+        Ok(Access::of(env, source, member, self.write_cache.clone()))
     }
 
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
@@ -130,6 +157,10 @@ impl Access {
     }
 
     pub(crate) async fn read(&self, range: ByteRange) -> Result<Vec<u8>, IoError> {
+        self.until_not_busy(async || self.read_once(range).await).await
+    }
+
+    async fn read_once(&self, range: ByteRange) -> Result<Vec<u8>, IoError> {
         let mut bytes = Vec::with_capacity(range.len.as_usize());
         let mut pieces = Vec::new();
         let mut at = range.start;
@@ -173,7 +204,8 @@ impl Access {
         if self.info().read_only {
             return Ok(());
         }
-        match self.member.flush().await.result {
+        let flush = async || self.member.flush().await.result;
+        match self.until_not_busy(flush).await {
             // Without a volatile cache there is nothing to flush.
             Err(error) if error.kind != IoErrorKind::NotSupported => Err(error),
             _ => Ok(()),

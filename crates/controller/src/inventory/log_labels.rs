@@ -40,6 +40,14 @@ impl Inventory {
             );
             Error::new(ErrorKind::Failed, sentence)
         };
+        let unwritten = |error: IoError| match error.kind {
+            IoErrorKind::Busy => {
+                let sentence =
+                    format!("the log label of drive {} could not be written: {error}; try again", drive.name);
+                Error::new(ErrorKind::Busy, sentence)
+            }
+            _ => failed(error.to_string()),
+        };
         let access = drive.access().ok_or_else(|| failed("it is not there".to_owned()))?;
         if !label.fits(access.info().size) {
             return Err(failed("it is too small".to_owned()));
@@ -51,13 +59,13 @@ impl Inventory {
         let is_same = |known: LogLabel| known.log == label.log && known.device == label.device;
         if !drive.log_label().is_some_and(is_same) {
             drive.set_structure(Written::Nothing);
-            access.take_everything_off().await.map_err(|error| failed(error.to_string()))?;
+            access.take_everything_off().await.map_err(unwritten)?;
             drive.set_label(LabelSeen::Blank);
             drive.set_problem(None);
         }
         drive.set_zeroed(false);
         for copy in LogLabel::copies() {
-            access.write_all(copy.start, &bytes).await.map_err(|error| failed(error.to_string()))?;
+            access.write_all(copy.start, &bytes).await.map_err(unwritten)?;
         }
         drive.set_label(LabelSeen::Log(Rc::new(label)));
         drive.set_problem(None);

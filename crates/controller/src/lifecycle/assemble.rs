@@ -22,7 +22,7 @@
 //! still to be resynced; the label says clean if none is left, and shut down if some are. Killed anywhere: marks are
 //! left, and resynced.
 
-use crate::arrays::array::{Array, SlotContent, is_full, runs, set_of};
+use crate::arrays::array::{Array, SlotContent, runs, set_of};
 use crate::arrays::failures::{Failing, failing};
 use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
@@ -296,7 +296,7 @@ impl Lifecycle {
             .collect();
         let degraded = knows_more || slots.len() < next.member.len();
         let errors = self.arrays.heal_map(array, &slots).await;
-        if let Some(full) = errors.values().find(|error| is_full(error)) {
+        if let Some(full) = errors.values().find(|error| error.spares_drive()) {
             tracing::warn!("the map of {} cannot be written: {full}", array.names());
             return false;
         }
@@ -383,7 +383,7 @@ impl Lifecycle {
         let is_waiting = array.volumes().iter().any(waits);
         self.arrays.detach(array).await;
         let marked = array.marked();
-        self.arrays.clear_marks(array, marked).await;
+        let _ = self.arrays.clear_marks(array, marked).await;
         let _turn = array.metadata_turn().await;
         if array.has_lost() {
             return false;

@@ -334,8 +334,9 @@ impl Lifecycle {
         if let Some((slot, error)) = errors.iter().next() {
             let name = self.arrays.member_name(array, *slot);
             let full = errors.values().any(is_full);
+            let is_sound = errors.values().any(env::IoError::spares_drive);
             let sentence = format!("drive {name} could not be written ({error}); nothing was created");
-            if !full {
+            if !is_sound {
                 self.arrays.put_out(array, failing(errors, "writing its map")).await;
             }
             let kind = if full { ErrorKind::OutOfSpace } else { ErrorKind::Failed };

@@ -102,14 +102,8 @@ impl Tasks {
             buffer = outcome.buffers.into_iter().next().unwrap_or_else(|| Buf::unpooled(PIECE));
             match outcome.result {
                 Ok(_) => {}
-                Err(error)
-                    if matches!(
-                        error.kind,
-                        IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut
-                    ) =>
-                {
-                    return self.patrol_left(drive, at, error);
-                }
+                // Nothing can be said of blocks that the drive was not asked for, or that the system did not read.
+                Err(error) if !error.is_of_blocks() => return self.patrol_left(drive, at, error),
                 Err(_) => {
                     let piece = ByteRange::new(ByteOffset(at), len);
                     self.patrol_unreadable(task, drive, &access, piece).await;
@@ -142,8 +136,14 @@ impl Tasks {
     }
 
     fn patrol_left(&self, drive: &Drive, at: u64, why: IoError) {
+        let what_helps = match why.kind {
+            IoErrorKind::Busy | IoErrorKind::Unknown => {
+                "run it again, and look at the system's log if it stops again"
+            }
+            _ => "check its cable",
+        };
         let text = format!(
-            "drive {} does not answer ({why}): the patrol stopped at byte {at}; check its cable",
+            "drive {} cannot be read ({why}): the patrol stopped at byte {at}; {what_helps}",
             drive.name
         );
         self.events.report(
@@ -265,8 +265,8 @@ async fn unreadable_within(access: &Access, piece: ByteRange) -> Vec<ByteRange> 
     let mut bad: BTreeMap<u64, u64> = BTreeMap::new();
     let mut open = vec![piece];
     while let Some(range) = open.pop() {
-        if access.read(range).await.is_ok() {
-            continue;
+        if !access.read(range).await.is_err_and(|error| error.is_of_blocks()) {
+            continue; // It can be read, or nobody can tell.
         }
         let half = ByteCount(range.len.0 / 2).align_up(unit);
         if range.len <= unit || half >= range.len {

@@ -23,6 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use units::ByteCount;
 
 /// Requests on the wire at a time.
@@ -141,7 +142,7 @@ impl Connection {
         self.jobs.borrow().len() == self.free_jobs.borrow().len()
     }
 
-    pub(super) async fn send_all(&self, stream: Rc<dyn Stream>) {
+    pub(super) async fn send_all(self: &Rc<Self>, stream: Rc<dyn Stream>) {
         loop {
             let is_due = || {
                 let idle = self.closing.get() && self.is_idle();
@@ -172,7 +173,7 @@ impl Connection {
 
     /// Everything that may be sent now, as one message: headers gathered in one buffer, data from where they
     /// lie.
-    fn next_batch(&self) -> Option<Slices> {
+    fn next_batch(self: &Rc<Self>) -> Option<Slices> {
         let mut headers: Vec<u8> = Vec::new();
         let mut batch: Vec<(usize, Slices)> = Vec::new();
         let mut bytes = 0;
@@ -229,7 +230,7 @@ impl Connection {
     }
 
     /// Receives until the connection ends.
-    pub(super) async fn receive_all(&self, stream: &Rc<dyn Stream>, rest: Vec<u8>) {
+    pub(super) async fn receive_all(self: &Rc<Self>, stream: &Rc<dyn Stream>, rest: Vec<u8>) {
         if self.parse(&rest).is_err() {
             return;
         }
@@ -279,7 +280,7 @@ impl Connection {
     }
 
     /// Deals with what has arrived. An error: the stream cannot be followed any more.
-    fn parse(&self, mut input: &[u8]) -> Result<(), ()> {
+    fn parse(self: &Rc<Self>, mut input: &[u8]) -> Result<(), ()> {
         loop {
             let event = {
                 let mut guard = self.transmission.borrow_mut();
@@ -324,13 +325,40 @@ impl Connection {
         }
     }
 
+    /// Has a job sent again after a pause.
+    fn send_later(self: &Rc<Self>, index: usize, pause: Duration) -> bool {
+        let connection = self.clone();
+        self.env.spawn("nbd pause", async move {
+            connection.env.sleep(pause).await;
+            connection.send_again(index);
+        });
+        true
+    }
+
+    /// Puts a job to the server again as a whole, if it waits for that: a new connection may have done so meanwhile.
+    fn send_again(&self, index: usize) {
+        let mut jobs = self.jobs.borrow_mut();
+        let Some(job) = jobs.get_mut(index).and_then(Option::as_mut).filter(|job| job.is_paused()) else {
+            return;
+        };
+        if let Plan::Pieces(pieces, then_flush) = job::plan(&job.request, &self.export.connected, index) {
+            job.start_again(pieces.len(), then_flush);
+            // Without a connection they wait for one, which puts every job to the server.
+            if self.transmission.borrow().is_some() {
+                self.queue.borrow_mut().extend(pieces);
+            }
+            self.news.notify(&self.env);
+        }
+    }
+
     /// Takes the answer to a piece. An error: it came too late to count, and the connection with it.
-    fn piece_returned(&self, piece: Piece, result: Result<(), nbd::Errno>) -> Result<(), ()> {
+    fn piece_returned(self: &Rc<Self>, piece: Piece, result: Result<(), nbd::Errno>) -> Result<(), ()> {
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs[piece.job].as_mut() else { return Ok(()) };
         match job.returned(&piece, result) {
             Progress::Waiting => {}
             Progress::Next(next) => self.queue.borrow_mut().push_back(next),
+            Progress::Over if job.pause().is_some_and(|pause| self.send_later(piece.job, pause)) => {}
             Progress::Over => {
                 if !job.stands(&self.export.standing, self.age.get()) {
                     return Err(());

@@ -7,7 +7,20 @@ use env::{
     Slices, StatusExtent,
 };
 use nbd::{Command, CommandFlags, Connected, Errno, Extent};
+use std::time::Duration;
 use units::ByteCount;
+
+/// The pause before a request is sent again that the server had no memory for; each is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a job goes on that the server had no memory for.
+#[derive(Clone, Copy)]
+struct Pausing {
+    next: Duration,
+    /// The part of its time that is the server's: without that left it fails.
+    reserve: Duration,
+}
 
 /// One request on the wire.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +44,10 @@ pub(crate) struct Job {
     /// Pieces that have not returned.
     left: usize,
     error: Option<IoError>,
+    /// Once the server had no memory for it.
+    pausing: Option<Pausing>,
+    /// It waits to be sent again, with nothing on the wire.
+    is_paused: bool,
     /// The server cannot write durably by itself: a flush follows.
     then_flush: bool,
     extents: Vec<StatusExtent>,
@@ -136,14 +153,46 @@ impl Job {
         then_flush: bool,
     ) -> Job {
         let may_land_until = Instant::default();
-        let (error, extents) = (None, Vec::new());
-        Job { request, completion, mark, may_land_until, left: pieces, error, then_flush, extents }
+        let (error, pausing, extents) = (None, None, Vec::new());
+        let (left, is_paused) = (pieces, false);
+        Job {
+            request,
+            completion,
+            mark,
+            may_land_until,
+            left,
+            error,
+            pausing,
+            is_paused,
+            then_flush,
+            extents,
+        }
     }
 
     /// Forgets all answers: it is sent again as a whole.
     pub(crate) fn start_again(&mut self, pieces: usize, then_flush: bool) {
-        (self.left, self.then_flush, self.error) = (pieces, then_flush, None);
+        (self.left, self.then_flush, self.error, self.is_paused) = (pieces, then_flush, None, false);
         self.extents.clear();
+    }
+
+    /// How long it waits until it is sent again as a whole, where the server had no memory for some of it. Half of its time
+    /// is for that, and half for the server: a server that is slow besides does not count as silent.
+    pub(crate) fn pause(&mut self) -> Option<Duration> {
+        let left =
+            self.error.filter(|error| error.kind == IoErrorKind::Busy).and(self.completion.time_left())?;
+        let Pausing { next, reserve } =
+            self.pausing.unwrap_or(Pausing { next: FIRST_PAUSE, reserve: left / 2 });
+        if left < next + reserve {
+            return None;
+        }
+        self.pausing = Some(Pausing { next: (next * 2).min(LONGEST_PAUSE), reserve });
+        self.is_paused = true;
+        Some(next)
+    }
+
+    /// Whether it waits to be sent again.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused
     }
 
     /// Whether somebody still waits for it.
@@ -257,7 +306,12 @@ impl Job {
     pub(crate) fn returned(&mut self, piece: &Piece, result: Result<(), Errno>) -> Progress {
         self.left -= 1;
         if let Err(errno) = result {
-            self.error.get_or_insert(error_of(errno));
+            let error = self.error_of(piece, errno);
+            // One that stands for the whole counts more than want of memory, which passes.
+            match self.error {
+                Some(before) if before.kind != IoErrorKind::Busy => {}
+                _ => self.error = Some(error),
+            }
         }
         if self.left > 0 {
             return Progress::Waiting;
@@ -278,6 +332,16 @@ impl Job {
                 Progress::Next(piece)
             }
             None => Progress::Over,
+        }
+    }
+
+    /// What an error number of the server means. Want of memory passes, but not where the server made something durable: a
+    /// system reports a failed write-back once, by any number, and the same again would succeed although data is lost.
+    fn error_of(&self, piece: &Piece, errno: Errno) -> IoError {
+        let makes_durable = piece.command == Command::Flush || piece.flags.contains(CommandFlags::FUA);
+        match errno {
+            Errno::NoMem if makes_durable => IoError::new(IoErrorKind::Unknown),
+            errno => error_of(errno),
         }
     }
 
@@ -341,7 +405,8 @@ impl Loan {
 fn error_of(errno: Errno) -> IoError {
     IoError::new(match errno {
         Errno::Perm => IoErrorKind::ReadOnly,
-        Errno::Io | Errno::NoMem => IoErrorKind::Medium,
+        Errno::Io => IoErrorKind::Medium,
+        Errno::NoMem => IoErrorKind::Busy,
         Errno::Inval | Errno::Overflow => IoErrorKind::Invalid,
         Errno::NoSpc => IoErrorKind::OutOfSpace,
         Errno::NotSup => IoErrorKind::NotSupported,

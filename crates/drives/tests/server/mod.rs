@@ -25,6 +25,8 @@ pub enum Mode {
     Hold,
     /// Serves all but flushes, which it swallows.
     NoFlush,
+    /// Has no memory for anything, and says so.
+    NoMemory,
 }
 
 pub struct Server {
@@ -204,6 +206,10 @@ impl Server {
         match self.mode.get() {
             Mode::Hold => return self.held.borrow_mut().push((request, payload)),
             Mode::NoFlush if is_flush => return,
+            Mode::NoMemory => {
+                let reply = replies.error(request.reply_to(), nbd::Errno::NoMem, "no memory");
+                return output.extend_from_slice(reply.as_ref());
+            }
             _ => self.change(&request, &payload),
         }
         if self.mode.get() == Mode::Swallow {

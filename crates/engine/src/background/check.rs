@@ -100,11 +100,16 @@ async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Re
     // What a drive does not keep is not written anew, however often that is tried.
     let is_repaired = has_trouble && !volume.lacks_blocks(stripe);
     task.count(|progress| progress.repaired += u64::from(is_repaired));
-    let is_whole = matches!(ended, Ended::Done { .. }) && trouble.is_empty() && !volume.lacks_blocks(stripe);
+    let is_whole = matches!(ended, Ended::Done { .. })
+        && trouble.is_empty()
+        && trouble.unread.is_none()
+        && !volume.lacks_blocks(stripe);
     task.count(|progress| progress.uncompared += u64::from(!is_whole));
     let mismatch = match ended {
         Ended::Done { mismatch, .. } => mismatch,
         Ended::Lost | Ended::NeedsLock => return Ok(false),
+        // Of what cannot be read for now nothing is known: it is not compared, and the task goes on.
+        Ended::Failed(_) if trouble.unread.is_some() => return Ok(false),
         Ended::Failed(error) => return Err(error),
     };
     if let Some(mismatch) = mismatch {

@@ -8,7 +8,9 @@
 //! | ... some blocks of which that is known | it stays; they stay [excluded](crate::stripe) |
 //! | cannot read some blocks | it stays; redundancy serves, and the blocks are written anew (`repair`) |
 //! | ... and writing anew did not help | counted; at `FaultPolicy::unrepaired_limit` it is out, if the level can spare it |
-//! | has no space below it | it stays: rule (i) of the promises |
+//! | has no space below it, or the system could not carry out an operation for now ([`IoError::spares_drive`]) | it stays: rule (i) of the promises. A read is served by redundancy and nothing is repaired; a write or flush fails |
+//! | reports an error without a known meaning for a read | it stays; redundancy serves, and nothing is concluded about the blocks: neither repaired, nor counted, nor listed |
+//! | ... for a write | as one that cannot write: it may or may not hold what was written, and must not be read there |
 //!
 //! Each is an event at the controller; nothing goes out silently.
 
@@ -46,6 +48,9 @@ pub(crate) struct Trouble {
     pub(crate) unkept: Vec<Told>,
     /// What a block counts as in redundancy, whatever its drive holds: it is read as that, and not written.
     pub(crate) told: Option<Told>,
+    /// Why a drive could not be read that may well be readable: where it takes that to go on the request fails with this, and nothing
+    /// is given up.
+    pub(crate) unread: Option<IoError>,
 }
 
 /// A block of a drive, and what redundancy counts it as.
@@ -74,8 +79,8 @@ impl Drives {
         member: Option<&Rc<Member>>,
         error: IoError,
     ) -> Result<(), IoError> {
-        if error.kind == IoErrorKind::OutOfSpace {
-            return Err(error); // The file system is full; the drive is fine (rule (i) of the promises).
+        if error.spares_drive() {
+            return Err(error); // The system is full or busy; the drive is fine (rule (i) of the promises).
         }
         if member.is_some_and(|member| !self.members.is_in_slot(drive, member)) {
             return Ok(()); // The one that has the slot now is not current in any region that is being written.
@@ -143,6 +148,7 @@ impl Drives {
 
     /// Takes a drive out of use here and tells the controller, once.
     pub(crate) fn fail_drive(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
+        debug_assert!(!error.spares_drive() || operation == "flush", "{operation} of a sound drive: {error}");
         if self.health.fail(drive, &self.state().in_service()) {
             self.shard.env().trace("drive failed", u64::from(drive.0), error.kind as u64);
             self.look_at_health();
@@ -213,6 +219,9 @@ impl Drives {
 
     /// A place on a drive that writing anew did not repair: counted, and one day one too many.
     pub(crate) fn not_repaired(self: &Rc<Self>, drive: DriveIndex, error: IoError) {
+        if error.spares_drive() {
+            return;
+        }
         let Some(slot) = self.members.slot(drive) else { return };
         let count = slot.unrepaired.get().saturating_add(1);
         slot.unrepaired.set(count);

@@ -6,7 +6,7 @@
 //! - An exclusion is durable before the block is taken off the punctured list: between the two it counts as zeros, and its
 //!   region is marked.
 
-use crate::members::{Places, Told, Trouble};
+use crate::members::{Places, Told, Trouble, is_gone};
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, Ended, Host};
 use env::{Durability, IoError, IoErrorKind, Slice};
@@ -84,7 +84,12 @@ impl Recovery {
             let Some(located) = self.locate(drive, range.start) else { continue };
             let (Role::Data { index, .. }, Ok(member)) = (located.role, self.member(drive)) else { continue };
             let outcome = member.read(self.raw(range.start), smallvec![env::Buf::unpooled(range.len)]).await;
-            let held = outcome.result.ok().and_then(|_| outcome.buffers.into_iter().next());
+            let held = match outcome.result {
+                Ok(_) => outcome.buffers.into_iter().next(),
+                Err(error) if error.is_of_blocks() || is_gone(&error) => None,
+                // What it holds may be readable a moment later: it is not given up, and stays in doubt.
+                Err(_) => continue,
+            };
             let is_held = held.is_some();
             let old = held.map_or(Slice::zero(range.len), env::Buf::freeze);
             let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;

@@ -6,7 +6,7 @@
 //! - A drive that refuses the zeros, or cannot read them afterwards, has the place excluded: it counts as zeros all the same.
 //! - What cannot be read any more while redundancy is computed over the zeros is lost as well, and is dealt with in the same way.
 
-use crate::members::{Places, Trouble};
+use crate::members::{Places, Trouble, is_gone};
 use crate::messages::ReportKind;
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, DriveOp, DriveOps, Ended, Host, begin_write};
@@ -111,7 +111,7 @@ impl Recovery {
         for _ in 0..self.geometry().drives().0 {
             let mut trouble = Trouble::default();
             let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, &how).await;
-            if matches!(ended, Ended::Done { .. }) || trouble.is_empty() {
+            if matches!(ended, Ended::Done { .. }) || trouble.is_empty() || trouble.unread.is_some() {
                 return self.settled_as(stripe, columns, filled, (ended, how)).await;
             }
             for (drive, place) in trouble.places {
@@ -278,14 +278,18 @@ impl Recovery {
             Ok(()) => {
                 let Ok(member) = member else { return Err(IoError::new(IoErrorKind::Gone)) };
                 self.include_what_is_kept(drive, &member, place).await;
-                let unkept = self.probe(drive, &member, place).await?;
+                let unkept = match self.probe(drive, &member, place).await {
+                    // It has taken the zeros, and nothing else is known.
+                    Err(error) if !is_gone(&error) => return Ok(()),
+                    unkept => unkept?,
+                };
                 let unkept = unkept.iter().map(|run| run.intersection(place)).filter(|run| !run.is_empty());
                 self.exclude(drive, &member, unkept.collect()).await
             }
             Err(error) => {
                 self.not_repaired(drive, error);
-                match (error.kind, member) {
-                    (IoErrorKind::Medium, Ok(member)) => self.exclude(drive, &member, vec![place]).await,
+                match member {
+                    Ok(member) if error.is_refusal() => self.exclude(drive, &member, vec![place]).await,
                     _ => Err(error),
                 }
             }

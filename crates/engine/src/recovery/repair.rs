@@ -45,6 +45,8 @@ enum Repaired {
     Healed,
     /// The drive does not take them.
     Refused(IoError),
+    /// What it takes cannot be read or written for now: nothing is known, and the next read meets them again.
+    NotNow,
     /// Nothing has their content.
     Lost,
 }
@@ -134,7 +136,7 @@ impl Recovery {
     /// The sectors that a drive cannot read among those of the units, as it writes them, that a range touches.
     ///
     /// # Errors
-    /// When the drive is out of use.
+    /// Those of [`Recovery::can_read`].
     pub(super) async fn probe(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -165,7 +167,8 @@ impl Recovery {
     /// Whether a drive can read a range, and none of it is excluded.
     ///
     /// # Errors
-    /// When it is out of use, or goes out for not answering: it is not asked for sector after sector then.
+    /// When it is out of use, or goes out for not answering: it is not asked for sector after sector then. When nothing can be
+    /// said of the blocks, as the system could not carry out the read for now.
     pub(super) async fn can_read(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -188,7 +191,8 @@ impl Recovery {
                 }
                 Err(error)
             }
-            Err(_) => Ok(false),
+            Err(error) if error.is_of_blocks() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -212,6 +216,7 @@ impl Recovery {
                     self.not_repaired(drive, error);
                     self.exclude_unrepaired(drive, member, range).await?;
                 }
+                Repaired::NotNow => {}
                 Repaired::Lost if range.len > unit => {
                     let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(unit);
                     rest.push(ByteRange::from_to(middle, range.end()));
@@ -260,7 +265,8 @@ impl Recovery {
         let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
         let request = Request::Repair { culprit: located.role, columns };
         let how = Attempt { unbelieved: DriveSet::EMPTY.with(drive), ..Attempt::HELD };
-        let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
+        let mut trouble = Trouble::default();
+        let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, &how).await;
         match ended {
             Ended::Done { skipped, .. } if skipped.contains(drive) => {
                 Repaired::Refused(IoError::new(IoErrorKind::Gone))
@@ -271,9 +277,11 @@ impl Recovery {
                     Repaired::Healed
                 }
                 Ok(false) => Repaired::Refused(IoError::new(IoErrorKind::Medium)),
-                Err(error) => Repaired::Refused(error),
+                Err(error) if is_gone(&error) => Repaired::Refused(error),
+                Err(_) => Repaired::NotNow,
             },
             Ended::Lost | Ended::NeedsLock => Repaired::Lost,
+            Ended::Failed(error) if trouble.unread.is_some() || error.spares_drive() => Repaired::NotNow,
             Ended::Failed(error) => Repaired::Refused(error),
         }
     }

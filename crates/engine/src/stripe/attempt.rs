@@ -134,6 +134,9 @@ impl Stripes {
                 if how.held && !matches!(request, Request::Read { .. }) {
                     trouble.places.extend(self.unknown_places(stripe, self.columns_of(request)));
                 }
+                if let Some(error) = trouble.unread {
+                    break Ended::Failed(error); // It may well be readable a moment later: nothing is given up.
+                }
                 // What stands in the way of a write is given up, if need be: one block must not keep others from it.
                 break match self.unplannable(&lost) {
                     Ended::Failed(_) if request.is_write() && !trouble.is_empty() => Ended::Lost,
@@ -169,6 +172,11 @@ impl Stripes {
                     *host = back;
                     self.count(|counters| counters.replans += 1);
                     let differ = self.geometry().copies() > 1 && !plan.health().parity_trusted;
+                    // Only what is lost may be had from another copy, or from parity that does not agree yet.
+                    let is_repair = how.patience == Patience::Repair && !request.is_write();
+                    if let Some(error) = trouble.unread.filter(|_| differ || is_repair) {
+                        break Ended::Failed(error);
+                    }
                     let gives_up = match how.patience {
                         Patience::PlanAround => false,
                         Patience::OneCopy => differ,

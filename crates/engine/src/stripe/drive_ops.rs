@@ -75,6 +75,15 @@ impl Answered {
 pub(crate) struct Lacking(SmallVec<[(DriveIndex, Rc<Replacement>, IoError); 1]>);
 
 impl Lacking {
+    /// Without those that could not flush for now, and lack nothing; and why they could not. Only of a flush: what was not written is
+    /// lacking whatever the reason.
+    pub(crate) fn without_busy(mut self) -> (Lacking, Option<IoError>) {
+        let is_busy = |error: &IoError| error.kind == IoErrorKind::Busy;
+        let busy = self.0.iter().map(|(_, _, error)| *error).find(is_busy);
+        self.0.retain(|(_, _, error)| !is_busy(error));
+        (self, busy)
+    }
+
     /// Waits until it is certain that none of them takes its slot as it is. The host is not affected otherwise.
     ///
     /// # Errors

@@ -12,7 +12,7 @@
 //! A drive refuses a write, or takes it and cannot read it afterwards, once or always. A drive that returns old data
 //! without an error for a block that it acknowledged is not detected here.
 
-use crate::members::{Places, Told, Trouble, is_gone};
+use crate::members::{Places, Told, Trouble};
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::DriveOp;
@@ -317,7 +317,7 @@ impl Stripes {
         range: ByteRange,
         error: &IoError,
     ) -> bool {
-        error.kind == IoErrorKind::Medium
+        error.is_refusal()
             && self.is_redundant()
             && self.in_service().contains(drive)
             && member.is_some_and(|member| self.members.is_in_slot(drive, member))
@@ -356,7 +356,7 @@ impl Stripes {
             let mut write: DriveOp = self.start_slices(member, at, bytes.clone(), durability);
             match write.result().await {
                 Ok(()) => {}
-                Err(error) if is_gone(&error) || error.kind != IoErrorKind::Medium => return Err(error),
+                Err(error) if !error.is_refusal() => return Err(error),
                 Err(_) if range.len > sector => {
                     let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(sector);
                     rest.push(ByteRange::from_to(middle, range.end()));
@@ -438,7 +438,7 @@ impl Stripes {
             let buf = Buf::unpooled(range.len);
             match member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result {
                 Ok(_) => readable.push(range),
-                Err(error) if is_gone(&error) => return Vec::new(),
+                Err(error) if !error.is_of_blocks() => return Vec::new(),
                 Err(_) if range.len > sector => {
                     let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(sector);
                     rest.push(ByteRange::from_to(middle, range.end()));

@@ -264,8 +264,12 @@ impl Stripes {
         }
         if is_gone(&error) {
             self.fail_drive(read.drive, error, "read");
-        } else {
+        } else if error.is_of_blocks() {
             trouble.places.push((read.drive, ByteRange::new(read.offset, read.len)));
+        } else {
+            let (volume, drive) = (self.name(), read.drive.0);
+            tracing::debug!(volume = %volume, drive, "a read is served without a drive: {error}");
+            trouble.unread = Some(error);
         }
         trouble.drives.insert(read.drive);
         Fault::PlanAgain

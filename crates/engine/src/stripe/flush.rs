@@ -87,6 +87,10 @@ impl Stripes {
                 if answered.is_swapped(self) {
                     return;
                 }
+                if flush_error.kind == IoErrorKind::Busy {
+                    error = Some(flush_error); // The drive still has what it had cached.
+                    return;
+                }
                 // What the drive had cached may be lost: it no longer holds what it should.
                 let survivable = self.may_lose(answered.slot);
                 if survivable || is_gone(&flush_error) {
@@ -98,7 +102,9 @@ impl Stripes {
                 }
             })
             .await;
+        let (lacking, unflushed) = lacking.without_busy();
         lacking.settled(self).await?;
+        error = error.or(unflushed);
         self.recorded(&failed).await?;
         error.map_or(Ok(()), Err)
     }

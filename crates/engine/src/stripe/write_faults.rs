@@ -7,7 +7,7 @@ use crate::members::Told;
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{Answered, Lacking};
 use crate::stripe::excluded::Refusal;
-use env::{Durability, IoError, IoErrorKind, Slices};
+use env::{Durability, IoError, Slices};
 use plan::Plan;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
@@ -32,7 +32,7 @@ impl WriteFaults {
     ) {
         let Err(error) = answered.result else { return };
         let Answered { slot, member, .. } = answered;
-        if let Some((offset, slices)) = written().filter(|_| error.kind == IoErrorKind::Medium) {
+        if let Some((offset, slices)) = written().filter(|_| error.is_refusal()) {
             let len = slices.iter().map(|slice| slice.len().0).sum();
             let range = ByteRange::new(offset, ByteCount(len));
             if let Some(member) = member.clone()

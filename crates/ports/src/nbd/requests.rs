@@ -34,6 +34,8 @@ impl From<Refused> for Refusal {
                 IoErrorKind::NotSupported => (Errno::NotSup, "a drive cannot do this"),
                 IoErrorKind::ReadOnly => (Errno::Perm, "a drive is read-only"),
                 IoErrorKind::Invalid => (Errno::Inval, "not a range of the volume"),
+                IoErrorKind::Busy => (Errno::NoMem, "the system below a drive has no memory for now"),
+                IoErrorKind::Unknown => (Errno::Io, "a drive reported an error without a known meaning"),
             },
         };
         Refusal { errno, message }

@@ -128,7 +128,9 @@ impl Point {
         }
         self.errors_in_a_row.set(self.errors_in_a_row.get() + 1);
         let passing = match failure.cause {
-            Cause::Io(error) => error.kind == IoErrorKind::Medium,
+            Cause::Io(error) => {
+                matches!(error.kind, IoErrorKind::Medium | IoErrorKind::Busy | IoErrorKind::Unknown)
+            }
             Cause::Short(_) => true,
             Cause::Wrong(_) => false,
         };

@@ -88,7 +88,7 @@ impl Stripes {
     /// Writes the same, durably, to all devices that serve.
     ///
     /// # Errors
-    /// When none of them has it, or that one of them lacks it could not be recorded.
+    /// When none of them has it, or that one of them lacks it could not be recorded; when one that is fine could not take it.
     pub(crate) async fn write_to_devices(
         self: &Rc<Self>,
         devices: &Rc<Devices>,
@@ -99,10 +99,12 @@ impl Stripes {
         let write = |device: &Rc<Device>| device.member.write(at, slices.clone(), Durability::Durable);
         let started: SmallVec<[(Rc<Device>, Io); 2]> =
             serving.map(|device| (device.clone(), write(device))).collect();
-        let (mut has_it, mut failure) = (false, IoError::new(IoErrorKind::Gone));
+        let (mut has_it, mut failure, mut spared) = (false, IoError::new(IoErrorKind::Gone), None);
         for (device, io) in started {
             match io.await.result {
                 Ok(_) => has_it = true,
+                // The device is fine: it serves on, and what it lacks is kept nowhere.
+                Err(error) if error.kind == IoErrorKind::Busy => spared = Some(error),
                 Err(error) => {
                     failure = error;
                     self.log_device_failed(devices, &device, error);
@@ -110,7 +112,10 @@ impl Stripes {
             }
         }
         devices.failures_are_recorded(self.shard.env()).await?;
-        if has_it { Ok(()) } else { Err(failure) }
+        match spared {
+            None if has_it => Ok(()),
+            spared => Err(spared.unwrap_or(failure)),
+        }
     }
 
     /// Has the controller record that a device failed, once.
