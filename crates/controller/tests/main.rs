@@ -32,6 +32,7 @@ mod numbers;
 mod presets;
 mod read_mode;
 mod recovery;
+mod refused;
 mod reshape;
 mod reshape_along;
 mod reshape_along_held;

@@ -3,6 +3,7 @@
 //! It belongs to nobody that can be killed; every task of every life sees the same one. A run is about one volume, which knows those
 //! beside it.
 
+mod failing;
 mod places;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -387,20 +388,6 @@ impl Scene {
         self.has_parity() && !self.covered.get()
     }
 
-    /// Whether a request may fail now: more is lost than the level survives, or the system refuses operations for now. Where parity may not agree with
-    /// data after a crash, any fault is more, but for drives of which an operator forced what parity says. The operator's word is about what such
-    /// a drive had missed, and not about blocks of it that were current, and cannot be read since.
-    pub fn may_fail(&self) -> bool {
-        self.is_too_much_lost() || self.array.faults.borrow().is_busy()
-    }
-
-    fn is_too_much_lost(&self) -> bool {
-        let bad = self.array.unreliable();
-        let unknown_parity = self.parity_may_lie() && !self.synced.get();
-        let unaccepted = self.array.unaccepted(&self.forced.get());
-        !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty())
-    }
-
     /// The controller says that redundancy agrees with the data.
     pub fn settle(&self) {
         self.array.note_losses();
@@ -575,9 +562,9 @@ impl Scene {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
         let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
-        // What was to be recorded first, and could not be, is no better.
+        // What was to be recorded first, and could not be, is no better; nor is what a write that failed left without redundancy.
         let is_refused = self.array.faults.borrow().is_busy()
-            && matches!(error.kind, IoErrorKind::Busy | IoErrorKind::Gone);
+            && matches!(error.kind, IoErrorKind::Busy | IoErrorKind::Gone | IoErrorKind::Medium);
         if !self.is_too_much_lost() && !could_fail_meanwhile && !lost && !is_refused {
             let faults = self.array.faults.borrow().describe();
             return Err(Error::new(

@@ -76,6 +76,27 @@ pub(crate) enum Ended {
     Failed(IoError),
 }
 
+/// Whether a request is not planned around what could not be read just now: the places behind those `known` before, or a drive that may
+/// well be readable. `differ`: copies may.
+fn gives_up(
+    patience: Patience,
+    request: &Request<'_>,
+    differ: bool,
+    (trouble, known): (&Trouble, usize),
+) -> Option<Ended> {
+    // Only what is lost may be had from another copy, or from parity that does not agree yet.
+    let is_repair = patience == Patience::Repair && !request.is_write();
+    if let Some(error) = trouble.unread.filter(|_| differ || is_repair) {
+        return Some(Ended::Failed(error));
+    }
+    let gives_up = match patience {
+        Patience::PlanAround => false,
+        Patience::OneCopy => differ,
+        Patience::Repair => true,
+    };
+    (gives_up && trouble.places.len() > known).then_some(Ended::Lost)
+}
+
 impl Stripes {
     /// Plans and executes a request until it is done or cannot be. `trouble` collects what could not be read; what
     /// it holds already is planned around.
@@ -134,13 +155,12 @@ impl Stripes {
                 if how.held && !matches!(request, Request::Read { .. }) {
                     trouble.places.extend(self.unknown_places(stripe, self.columns_of(request)));
                 }
-                if let Some(error) = trouble.unread {
-                    break Ended::Failed(error); // It may well be readable a moment later: nothing is given up.
-                }
-                // What stands in the way of a write is given up, if need be: one block must not keep others from it.
-                break match self.unplannable(&lost) {
-                    Ended::Failed(_) if request.is_write() && !trouble.is_empty() => Ended::Lost,
-                    ended => ended,
+                break match (trouble.unread, self.unplannable(&lost)) {
+                    // It may well be readable a moment later: nothing is given up.
+                    (Some(error), _) => Ended::Failed(error),
+                    // What stands in the way of a write is given up, if need be: one block must not keep others from it.
+                    (None, Ended::Failed(_)) if request.is_write() && !trouble.is_empty() => Ended::Lost,
+                    (None, ended) => ended,
                 };
             }
             if !how.held && plan.method() != Method::Direct {
@@ -172,18 +192,8 @@ impl Stripes {
                     *host = back;
                     self.count(|counters| counters.replans += 1);
                     let differ = self.geometry().copies() > 1 && !plan.health().parity_trusted;
-                    // Only what is lost may be had from another copy, or from parity that does not agree yet.
-                    let is_repair = how.patience == Patience::Repair && !request.is_write();
-                    if let Some(error) = trouble.unread.filter(|_| differ || is_repair) {
-                        break Ended::Failed(error);
-                    }
-                    let gives_up = match how.patience {
-                        Patience::PlanAround => false,
-                        Patience::OneCopy => differ,
-                        Patience::Repair => true,
-                    };
-                    if gives_up && trouble.places.len() > known {
-                        break Ended::Lost;
+                    if let Some(ended) = gives_up(how.patience, request, differ, (trouble, known)) {
+                        break ended;
                     }
                 }
                 Executed::Failed { host: back, error } => {
