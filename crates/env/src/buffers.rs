@@ -16,22 +16,21 @@
 //!   is a view of that one.
 //! - A pool never gives out more than its limit; what does not fit waits at intake (`engine`), never half.
 
+mod pool;
+
+pub use pool::BufferPool;
+use pool::PoolInner;
 use smallvec::SmallVec;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use units::ByteCount;
 
 /// Every block begins on such a boundary, and is a multiple of it: the strictest sector.
 pub const ALIGNMENT: usize = 4096;
-
-/// Blocks come in powers of two from 4 KiB up to this; larger ones are allocated to measure.
-const LARGEST_CLASS: usize = 1 << 20;
-const CLASSES: usize = (LARGEST_CLASS / ALIGNMENT).trailing_zeros() as usize + 1;
 
 /// A few slices in order, what one write gathers: inline up to two, because requests are moved more often than
 /// they gather from many places.
@@ -91,11 +90,6 @@ impl Clone for BlockRef {
     }
 }
 
-thread_local! {
-    /// The pool of this thread's shard, so that a view dropped at home goes straight back.
-    static LOCAL: RefCell<Vec<(u32, std::rc::Weak<PoolInner>)>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Drop for BlockRef {
     fn drop(&mut self) {
         let block = self.block();
@@ -107,13 +101,7 @@ impl Drop for BlockRef {
             free_block(self.0);
             return;
         };
-        let local = LOCAL
-            .try_with(|pools| {
-                pools.borrow().iter().find(|(id, _)| id == shard).and_then(|(_, pool)| pool.upgrade())
-            })
-            .ok()
-            .flatten();
-        match local {
+        match PoolInner::of_this_thread(*shard) {
             Some(pool) => pool.take_back(self.0),
             None => {
                 if let Err(mpsc::SendError(returned)) = home.send(Returned(self.0)) {
@@ -148,159 +136,6 @@ fn free_block(block: NonNull<Block>) {
         Owner::Pool { .. } | Owner::Block => unsafe { dealloc(block.memory.as_ptr(), layout_of(block.size)) },
         // Dropping the block tells them.
         Owner::Whole { .. } | Owner::Keeper { .. } => {}
-    }
-}
-
-struct PoolInner {
-    shard: u32,
-    limit: usize,
-    /// Bytes in blocks that somebody views.
-    used: Cell<usize>,
-    /// Bytes in free blocks.
-    kept: Cell<usize>,
-    free: RefCell<[Vec<NonNull<Block>>; CLASSES]>,
-    home: mpsc::Sender<Returned>,
-    returned: mpsc::Receiver<Returned>,
-}
-
-impl PoolInner {
-    fn class(size: usize) -> Option<usize> {
-        (size <= LARGEST_CLASS).then(|| (size / ALIGNMENT).trailing_zeros() as usize)
-    }
-
-    fn take_back(&self, block: NonNull<Block>) {
-        // SAFETY: no view is left, so this is the only pointer to the block.
-        let size = unsafe { block.as_ref() }.size;
-        self.used.set(self.used.get() - size);
-        match Self::class(size) {
-            Some(class) if self.kept.get() + size <= self.limit => {
-                self.kept.set(self.kept.get() + size);
-                self.free.borrow_mut()[class].push(block);
-            }
-            _ => free_block(block),
-        }
-    }
-
-    fn collect_returned(&self) {
-        while let Ok(Returned(block)) = self.returned.try_recv() {
-            self.take_back(block);
-        }
-    }
-
-    fn allocate(&self, size: usize) -> NonNull<Block> {
-        let kept = Self::class(size).and_then(|class| {
-            self.take_kept(class, size).or_else(|| {
-                // Another thread may have been the last to view some: they are warmer than new ones, and there.
-                self.collect_returned();
-                self.take_kept(class, size)
-            })
-        });
-        kept.unwrap_or_else(|| {
-            self.give_up_kept();
-            let owner = Owner::Pool { shard: self.shard, home: self.home.clone() };
-            new_block(allocate_zeroed(size), size, owner)
-        })
-    }
-
-    /// Frees blocks that nobody views, the largest first, until all that there are, with one that is about to be used, are within the limit.
-    fn give_up_kept(&self) {
-        for class in (0..CLASSES).rev() {
-            while self.used.get() + self.kept.get() > self.limit {
-                let Some(block) = self.free.borrow_mut()[class].pop() else { break };
-                // SAFETY: no view is left, so this is the only pointer to the block.
-                self.kept.set(self.kept.get() - unsafe { block.as_ref() }.size);
-                free_block(block);
-            }
-        }
-    }
-
-    /// A free block of a class, with its first view to come.
-    fn take_kept(&self, class: usize, size: usize) -> Option<NonNull<Block>> {
-        let block = self.free.borrow_mut()[class].pop()?;
-        self.kept.set(self.kept.get() - size);
-        // SAFETY: a free block has no view; we are about to make the first one.
-        unsafe { block.as_ref() }.views.store(1, Ordering::Relaxed);
-        Some(block)
-    }
-}
-
-impl Drop for PoolInner {
-    fn drop(&mut self) {
-        self.collect_returned();
-        for block in self.free.get_mut().iter_mut().flat_map(std::mem::take) {
-            free_block(block);
-        }
-        let shard = self.shard;
-        let _ = LOCAL.try_with(|pools| pools.borrow_mut().retain(|(id, _)| *id != shard));
-    }
-}
-
-/// One shard's memory for data: blocks in powers of two, kept for reuse, never more than the limit.
-#[derive(Clone)]
-pub struct BufferPool {
-    inner: Rc<PoolInner>,
-}
-
-impl BufferPool {
-    /// A pool for one shard, on the thread that calls. `limit`: the most memory its blocks may take.
-    pub fn new(limit: ByteCount) -> BufferPool {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let shard = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (home, returned) = mpsc::channel();
-        let inner = Rc::new(PoolInner {
-            shard,
-            limit: limit.as_usize(),
-            used: Cell::new(0),
-            kept: Cell::new(0),
-            free: RefCell::new(std::array::from_fn(|_| Vec::new())),
-            home,
-            returned,
-        });
-        LOCAL.with(|pools| pools.borrow_mut().push((shard, Rc::downgrade(&inner))));
-        BufferPool { inner }
-    }
-
-    /// The memory that a buffer of `len` bytes takes: what a reservation must count.
-    pub fn block_size(len: ByteCount) -> ByteCount {
-        let size = len.as_usize().max(1).next_multiple_of(ALIGNMENT);
-        ByteCount(if size <= LARGEST_CLASS { size.next_power_of_two() } else { size } as u64)
-    }
-
-    /// A buffer of `len` bytes of arbitrary content, or `None` when that would pass the pool's limit.
-    pub fn take(&self, len: ByteCount) -> Option<Buf> {
-        let size = BufferPool::block_size(len).as_usize();
-        if self.inner.used.get() + size > self.inner.limit {
-            self.inner.collect_returned();
-            if self.inner.used.get() + size > self.inner.limit {
-                return None;
-            }
-        }
-        self.inner.used.set(self.inner.used.get() + size);
-        let block = BlockRef(self.inner.allocate(size));
-        Some(Buf { block: Some(block), start: 0, len: len.as_usize() })
-    }
-
-    /// A buffer for memory that was reserved. While a drive that does not answer keeps buffers whose reservation
-    /// ended with their request, the pool has less than was reserved: then memory outside it serves, no more
-    /// than what such drives hold.
-    pub fn take_reserved(&self, len: ByteCount) -> Buf {
-        self.take(len).unwrap_or_else(|| Buf::unpooled(len))
-    }
-
-    /// Bytes that it has from the system: in use, and free.
-    pub fn held(&self) -> ByteCount {
-        ByteCount((self.inner.used.get() + self.inner.kept.get()) as u64)
-    }
-
-    /// Bytes in use now.
-    pub fn used(&self) -> ByteCount {
-        self.inner.collect_returned();
-        ByteCount(self.inner.used.get() as u64)
-    }
-
-    /// The most that may be in use.
-    pub fn limit(&self) -> ByteCount {
-        ByteCount(self.inner.limit as u64)
     }
 }
 

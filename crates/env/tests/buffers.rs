@@ -231,3 +231,26 @@ fn hollow_buffers_have_hollow_pieces_and_empty_ones_have_none() {
 fn pieces_of_no_bytes_are_a_mistake() {
     let _ = Buf::hollow(ByteCount(1)).carve(ByteCount::ZERO);
 }
+
+/// Buffers of more than 1 MiB were given back to the system each time, and each new one was memory that the kernel had to clear page by
+/// page.
+#[test]
+fn large_buffers_are_kept_for_the_next_of_their_size() {
+    let large = ByteCount(3 << 20);
+    let pool = BufferPool::new(ByteCount(16 << 20));
+    drop(pool.take(large).expect("there is room"));
+    assert_eq!((pool.used(), pool.held()), (ByteCount::ZERO, large), "it is kept");
+    let again = pool.take(large).expect("there is room");
+    assert_eq!((pool.used(), pool.held()), (large, large), "and used again");
+    // Another size is another block, to measure, and what is kept makes room where there is none.
+    let other = pool.take(ByteCount(5 << 20)).expect("there is room");
+    drop((again, other));
+    assert_eq!((pool.used(), pool.held()), (ByteCount::ZERO, ByteCount(8 << 20)));
+    let most = pool.take(ByteCount(12 << 20)).expect("nobody views the others");
+    assert_eq!(pool.used(), ByteCount(12 << 20));
+    assert!(pool.held() <= pool.limit(), "{}", pool.held());
+    let sent = std::thread::spawn(move || drop(most));
+    sent.join().expect("it ends");
+    assert_eq!(pool.used(), ByteCount::ZERO, "it comes home from another thread");
+    assert!(pool.held() >= ByteCount(12 << 20));
+}
