@@ -4,6 +4,7 @@ use crate::initialisation::{Initialisation, StripeSet};
 use crate::punctured::BlockList;
 use crate::region_set::{RegionIndex, RegionSet};
 use crate::volume::{Forced, Relocated, SlotState, VolumeState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use units::{ByteRange, DriveIndex, DriveSet};
 
 /// One change of a volume's state. The controller makes it durable before it sends it, where a start has to know of it.
@@ -140,7 +141,15 @@ impl Change {
     }
 }
 
+static CHECKS_EACH_CHANGE: AtomicBool = AtomicBool::new(false);
+
 impl VolumeState {
+    /// Checks the invariants after every change from now on, also in a release build. There hosts wait for changes, and a check goes over
+    /// all regions; so only simulations ask for it.
+    pub fn check_each_change() {
+        CHECKS_EACH_CHANGE.store(true, Ordering::Relaxed);
+    }
+
     /// Applies a change. It is total: slots and regions that the volume has not are passed over. Applied twice, a change
     /// comes to the same, but that a plan made before may be made again.
     pub fn apply(&mut self, change: &Change) {
@@ -203,7 +212,13 @@ impl VolumeState {
         }
         self.summary = self.sum_up();
         self.revision += u64::from(change.may_change_plans());
-        assert_eq!(self.check(), Ok(()), "{change:?}");
+        self.check_after(change);
+    }
+
+    fn check_after(&self, change: &Change) {
+        if cfg!(debug_assertions) || CHECKS_EACH_CHANGE.load(Ordering::Relaxed) {
+            assert_eq!(self.check(), Ok(()), "{change:?}");
+        }
     }
 
     fn change_blocks(&mut self, change: &Change, slot: DriveIndex, ranges: &[ByteRange]) {

@@ -267,6 +267,7 @@ fn options_of(cli: &Cli) -> Options {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    engine::VolumeState::check_each_change();
     let times = if cli.once { Times::Once } else { Times::Twice };
     let options = options_of(&cli);
     if let (Some(seed), true) = (cli.seed, cli.trace) {
