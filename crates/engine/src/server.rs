@@ -136,7 +136,7 @@ impl Shard {
         match then {
             Then::Local(parent, number) => parent.finish(self.env(), number, outcome),
             Then::Remote(shard, ticket) => {
-                self.inner.resources.send_to(shard, ShardMessage::StripeRequestDone { ticket, outcome });
+                self.inner.resources.answer_to(shard, ShardMessage::StripeRequestDone { ticket, outcome });
             }
         }
     }

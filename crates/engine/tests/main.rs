@@ -24,6 +24,7 @@ mod runs;
 mod storms;
 mod tasks;
 mod together;
+mod undelivered;
 mod unkept_blocks;
 mod unkept_order;
 mod volumes;

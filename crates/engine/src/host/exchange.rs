@@ -3,8 +3,8 @@
 use crate::host::Parent;
 use crate::messages::{REQUESTS_AWAY, ShardIndex, ShardMessage, StripeOutcome, StripeRequest, Ticket};
 use crate::shard::Resources;
-use env::Runners;
 use env::sync::Credits;
+use env::{IoError, IoErrorKind, Runners};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -107,7 +107,8 @@ impl Exchange {
         self.runners.hand(job);
     }
 
-    /// Sends a stripe request to the shard that owns its stripe; its outcome comes back to `parent`.
+    /// Sends a stripe request to the shard that owns its stripe; its outcome comes back to `parent`. One that the shard does not take fails:
+    /// nothing would ever come back.
     pub(crate) async fn send_away(
         &self,
         to: ShardIndex,
@@ -128,7 +129,14 @@ impl Exchange {
         let ticket = Ticket { request, number };
         let from = self.shard.index();
         let message = ShardMessage::StripeRequest { from, ticket, request: stripe_request };
-        self.shard.send_to(to, message);
+        if let Err(message) = self.shard.send_to(to, message) {
+            let buffer = match *message {
+                ShardMessage::StripeRequest { request, .. } => request.work.into_buffer(),
+                _ => None,
+            };
+            let outcome = StripeOutcome { result: Err(IoError::new(IoErrorKind::Gone)), buffer };
+            parent.finish(self.shard.env(), number, outcome);
+        }
     }
 
     pub(crate) fn forget_away(&self, request: u64) {

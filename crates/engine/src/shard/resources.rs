@@ -4,16 +4,21 @@ use crate::messages::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage
 use crate::shard::{CellRoom, CleanRoom, HostActivity};
 use crate::volume::VolumeId;
 use env::locks::StripeLocks;
+use env::mailbox::Full;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
 use env::{Buf, Env, IoError, IoErrorKind, mailbox};
 use state::RegionIndex;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 use units::ByteCount;
 
 /// Buckets of the stripe lock table: several times the stripe requests that can be under way.
 const LOCK_BUCKETS: usize = 8192;
+
+/// How long an answer waits that another shard had no room for.
+const ANSWER_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
 struct Inner {
     env: Env,
@@ -160,12 +165,37 @@ impl Resources {
 
     /// Sends another shard a message that it must get. Mailboxes are dimensioned for every credit there is; one that is
     /// full is a defect.
-    pub(crate) fn send_to(&self, to: ShardIndex, message: ShardMessage) {
+    ///
+    /// # Errors
+    /// Gives the message back when the shard does not take it: what waits for an answer to it must fail.
+    pub(crate) fn send_to(&self, to: ShardIndex, message: ShardMessage) -> Result<(), Box<ShardMessage>> {
         let peers = self.inner.peers.borrow();
-        let sent = peers.get(usize::from(to.0)).map(|peer| peer.send(message));
-        if !matches!(sent, Some(Ok(()))) && !self.inner.stopping.get() {
-            tracing::error!(from = self.inner.index.0, to = to.0, "a shard's mailbox is full or gone");
-        }
+        let sent = match peers.get(usize::from(to.0)) {
+            Some(peer) => peer.send(message).map_err(|Full(message)| message),
+            None => Err(message),
+        };
+        sent.map_err(|message| {
+            if !self.inner.stopping.get() {
+                tracing::error!(from = self.inner.index.0, to = to.0, "a shard's mailbox is full or gone");
+            }
+            Box::new(message)
+        })
+    }
+
+    /// The same of an answer, which a request of the other shard waits for: where there is no room for it, it is sent again until there
+    /// is. Only a shard that stops gives it up, for all others stop with it.
+    pub(crate) fn answer_to(&self, to: ShardIndex, answer: ShardMessage) {
+        let Err(mut answer) = self.send_to(to, answer) else { return };
+        let shard = self.clone();
+        self.env().spawn("answer another shard", async move {
+            while !shard.is_stopping() {
+                shard.env().sleep(ANSWER_AGAIN_AFTER).await;
+                match shard.send_to(to, *answer) {
+                    Ok(()) => return,
+                    Err(back) => answer = back,
+                }
+            }
+        });
     }
 
     /// Tells another shard something that costs nothing if it is lost.
