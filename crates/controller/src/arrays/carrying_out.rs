@@ -60,10 +60,13 @@ pub(super) async fn carry_out(
             written.insert(slot, access);
         }
         for (slot, access, range, slice, write) in started {
-            let result = match write.await.result {
-                Err(error) if error.kind == IoErrorKind::Medium => {
-                    write_by_sectors(access, data_start, range, &slice).await
-                }
+            let at = data_start + ByteCount(range.start.0);
+            let written = match write.await.result {
+                Err(error) if error.kind == IoErrorKind::Busy => access.put_data(at, &slice).await,
+                result => result.map(drop),
+            };
+            let result = match written {
+                Err(error) if error.is_refusal() => write_by_sectors(access, data_start, range, &slice).await,
                 result => result.map(|_| Vec::new()),
             };
             match result {
@@ -81,8 +84,18 @@ pub(super) async fn carry_out(
 
 /// Flushes members. Those that failed at it.
 async fn flush(members: BTreeMap<usize, &Access>) -> BTreeMap<usize, IoError> {
-    let flush = |(slot, access): (usize, &Access)| (slot, Some(access.member.flush()));
-    let mut unflushed = join(members.into_iter().map(flush).collect()).await;
+    let flush = |(slot, access): (&usize, &&Access)| (*slot, Some(access.member.flush()));
+    let mut unflushed = join(members.iter().map(flush).collect()).await;
+    let is_busy = |(_, error): &(&usize, &IoError)| error.kind == IoErrorKind::Busy;
+    let busy: Vec<usize> = unflushed.iter().filter(is_busy).map(|(slot, _)| *slot).collect();
+    for slot in busy {
+        let Some(access) = members.get(&slot) else { continue };
+        let flush = async || access.member.flush().await.result;
+        match access.until_not_busy(flush).await {
+            Ok(_) => drop(unflushed.remove(&slot)),
+            Err(error) => drop(unflushed.insert(slot, error)),
+        }
+    }
     // Without a volatile cache there is nothing to flush.
     unflushed.retain(|_, error| error.kind != IoErrorKind::NotSupported);
     unflushed
@@ -103,9 +116,9 @@ async fn write_once_more(
             continue;
         };
         let at = data_start + ByteCount(block.range.start.0);
-        match access.write_data(at, block.bytes.clone()).await.result {
-            Ok(_) => {}
-            Err(error) if error.kind == IoErrorKind::Medium => {
+        match access.put_data(at, &block.bytes).await {
+            Ok(()) => {}
+            Err(error) if error.is_refusal() => {
                 let held = access.read(ByteRange::new(at, block.range.len)).await;
                 if !held.is_ok_and(|held| held == block.content()) {
                     still_refused.push(block);
@@ -132,9 +145,9 @@ async fn write_by_sectors(
     for at in (0..range.len.0).step_by(sector.as_usize()) {
         let part = slice.cut(ByteCount(at), sector.min(range.len - ByteCount(at)));
         let place = ByteRange::new(range.start + ByteCount(at), part.len());
-        match access.write_data(data_start + ByteCount(place.start.0), part.clone()).await.result {
-            Ok(_) => {}
-            Err(error) if error.kind == IoErrorKind::Medium => refused.push((place, part)),
+        match access.put_data(data_start + ByteCount(place.start.0), &part).await {
+            Ok(()) => {}
+            Err(error) if error.is_refusal() => refused.push((place, part)),
             Err(error) => return Err(error),
         }
     }
@@ -246,7 +259,7 @@ impl Written {
                     ByteRange::new(data_start + ByteCount((cell.offset + column.within).0), range.len);
                 match count_as_zeros(access, place, (&column, role), bytes).await {
                     Ok(()) => drop(written.insert(slot, access)),
-                    Err(error) if error.kind == IoErrorKind::Medium => is_followed = false,
+                    Err(error) if error.is_refusal() => is_followed = false,
                     Err(error) => drop(errors.insert(slot, error)),
                 }
             }

@@ -485,7 +485,23 @@ pub(super) async fn spread(
         if started.is_empty() {
             return errors;
         }
-        let failed = join(started).await;
+        let mut failed = join(started).await;
+        let is_busy = |(_, error): &(&usize, &IoError)| error.kind == IoErrorKind::Busy;
+        let busy: Vec<usize> = failed.iter().filter(is_busy).map(|(slot, _)| *slot).collect();
+        for slot in busy {
+            let Some((access, room)) = drives.get(&slot).and_then(|access| Some((access, room(access)?)))
+            else {
+                continue;
+            };
+            failed.remove(&slot);
+            for (record, _) in given.iter().filter(|(_, drive)| drive.as_usize() == slot) {
+                let (at, bytes) = (room + ByteCount(start + record.head.place), record.encode());
+                let write = async || access.write(at, &bytes).await.result;
+                if let Err(error) = access.until_not_busy(write).await {
+                    failed.insert(slot, error);
+                }
+            }
+        }
         for (record, drive) in given.into_iter().filter(|(_, drive)| !failed.contains_key(&drive.as_usize()))
         {
             holders.add(record, drive);

@@ -76,7 +76,10 @@ impl Access {
     }
 
     /// Asks, and asks again while the system refuses it for now.
-    async fn until_not_busy<T>(&self, ask: impl AsyncFn() -> Result<T, IoError>) -> Result<T, IoError> {
+    pub(crate) async fn until_not_busy<T>(
+        &self,
+        ask: impl AsyncFn() -> Result<T, IoError>,
+    ) -> Result<T, IoError> {
         let until = self.env.now() + ASK_AGAIN_FOR;
         loop {
             match ask().await {
@@ -189,6 +192,11 @@ impl Access {
     /// Starts a write of data, into its cache: what a replay carries out.
     pub(crate) fn write_data(&self, at: ByteOffset, data: Slice) -> Io {
         self.data_writer.write(at, smallvec![data], Durability::Cached)
+    }
+
+    /// Writes data as a replay does, and again for some time while the system refuses that for now.
+    pub(crate) async fn put_data(&self, at: ByteOffset, data: &Slice) -> Result<(), IoError> {
+        self.until_not_busy(async || self.write_data(at, data.clone()).await.result.map(drop)).await
     }
 
     /// Starts the durable write of blocks of a map or of the record that lie one after the other.
