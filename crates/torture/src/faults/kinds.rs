@@ -84,7 +84,8 @@ impl Fault {
 
     /// What the system refuses for now, often more than once.
     pub(super) fn draw_busy(rng: &mut Rng) -> Fault {
-        let operation = ["read", "write", "write-zeroes", "flush"][rng.below(4) as usize];
+        // A write that fails beside a drive that is out leaves that drive's blocks of the stripe in doubt, which the oracle does not follow.
+        let operation = ["read", "flush"][rng.below(2) as usize];
         Fault::Busy(operation, 1 << rng.below(8))
     }
 
