@@ -235,6 +235,7 @@ fn pieces_of_no_bytes_are_a_mistake() {
 /// Buffers of more than 1 MiB were given back to the system each time, and each new one was memory that the kernel had to clear page by
 /// page.
 #[test]
+#[allow(clippy::disallowed_methods)]
 fn large_buffers_are_kept_for_the_next_of_their_size() {
     let large = ByteCount(3 << 20);
     let pool = BufferPool::new(ByteCount(16 << 20));
