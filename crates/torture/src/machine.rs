@@ -72,7 +72,9 @@ impl Machine {
     pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Machine {
         let (log, rescanned) = (self.log.clone(), self.rescanned.clone());
         let (asked, used) = (self.asked.clone(), self.used.clone());
-        let machine = Machine { log, rescanned, asked, used, ..Machine::new(time, self.story.clone()) };
+        let taken_smaller = self.taken_smaller.clone();
+        let begun = Machine::new(time, self.story.clone());
+        let machine = Machine { log, taken_smaller, rescanned, asked, used, ..begun };
         machine.life.set(self.life.get());
         *machine.known.borrow_mut() = known;
         machine
