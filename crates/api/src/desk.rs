@@ -90,9 +90,11 @@ pub(crate) fn status(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        ErrorKind::NameTaken | ErrorKind::InUse | ErrorKind::HoldsData | ErrorKind::WrongState => {
-            StatusCode::CONFLICT
-        }
+        ErrorKind::NameTaken
+        | ErrorKind::InUse
+        | ErrorKind::HoldsData
+        | ErrorKind::LosesData
+        | ErrorKind::WrongState => StatusCode::CONFLICT,
         ErrorKind::Unavailable => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorKind::OutOfSpace => StatusCode::INSUFFICIENT_STORAGE,
         ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,

@@ -28,7 +28,7 @@ fn a_drive_whose_loss_costs_data_is_taken_out_only_by_an_order_that_accepts_it()
     let info = bench.show("data");
     assert!(info.resync.is_some(), "the test shows nothing");
     assert_eq!((info.state, info.may_lose, info.may_lose_at_most), (VolumeState::Optimal, 0, 0));
-    let why = bench.refused(ErrorKind::WrongState, fail(false, false));
+    let why = bench.refused(ErrorKind::LosesData, fail(false, false));
     assert!(why.contains("'data' would lose data") && why.contains("drive fail --yes b"), "{why}");
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "nothing was changed");
     // What it costs is answered, and nothing is done.
@@ -75,9 +75,9 @@ fn a_yes_accepts_no_more_than_was_told() {
     assert!(told[0].last_redundancy && !told[0].loses_data(), "{told:?}");
     bench.write("data", 0, 6, MIB);
     bench.restart(&["a", "b", "c"]);
-    let why = bench.refused(ErrorKind::WrongState, fail_if(&told));
+    let why = bench.refused(ErrorKind::LosesData, fail_if(&told));
     assert!(why.contains("'data' would lose data") && why.contains("more than was accepted"), "{why}");
-    bench.refused(ErrorKind::WrongState, fail_if(&[]));
+    bench.refused(ErrorKind::LosesData, fail_if(&[]));
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "nothing was changed");
     let told = costs(&mut bench);
     assert!(told[0].loses_data(), "{told:?}");

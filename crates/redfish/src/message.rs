@@ -296,7 +296,9 @@ pub(crate) fn of_refusal(refusal: &Error, path: &str) -> (u16, Vec<Message>) {
         ErrorKind::Invalid => (400, Vec::new()),
         ErrorKind::NameTaken => (409, Vec::new()),
         ErrorKind::InUse => (409, base("ResourceInUse", &[])),
-        ErrorKind::HoldsData | ErrorKind::WrongState | ErrorKind::Unavailable => (409, Vec::new()),
+        ErrorKind::HoldsData | ErrorKind::LosesData | ErrorKind::WrongState | ErrorKind::Unavailable => {
+            (409, Vec::new())
+        }
         ErrorKind::OutOfSpace => (507, base("InsufficientStorage", &[])),
         ErrorKind::Failed => (500, base("InternalError", &[])),
         ErrorKind::Busy | ErrorKind::Stopping => (503, base("ServiceTemporarilyUnavailable", &["5"])),

@@ -20,7 +20,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> u16 {
         ErrorKind::NameTaken | ErrorKind::Invalid => INVALID,
         ErrorKind::InUse => 11,
         ErrorKind::Unavailable => 46,
-        ErrorKind::WrongState => WRONG_STATE,
+        ErrorKind::WrongState | ErrorKind::LosesData => WRONG_STATE,
         ErrorKind::OutOfSpace => 32,
         ErrorKind::HoldsData
         | ErrorKind::Failed

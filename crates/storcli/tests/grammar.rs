@@ -226,7 +226,12 @@ fn what_is_refused_asks_the_controller_nothing() {
 
 #[test]
 fn what_the_controller_refuses_has_its_sentence_and_a_number() {
-    for (kind, number) in [(ErrorKind::InUse, 11), (ErrorKind::WrongState, 50), (ErrorKind::Failed, 255)] {
+    for (kind, number) in [
+        (ErrorKind::InUse, 11),
+        (ErrorKind::WrongState, 50),
+        (ErrorKind::LosesData, 50),
+        (ErrorKind::Failed, 255),
+    ] {
         for line in
             ["/c0/v0 set wrcache=wb", "/c0/s0 set offline", "/c0 flushcache", "/c0 add vd r0 drives=252:8"]
         {

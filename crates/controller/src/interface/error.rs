@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Unavailable,
     /// The state of the drive or the volume does not allow it: stale, offline, degraded and dirty.
     WrongState,
+    /// The order would lose data, and does not accept that.
+    LosesData,
     /// No space is left, on a drive's file system or in memory.
     OutOfSpace,
     /// A drive failed while the command ran.
@@ -46,6 +48,7 @@ impl ErrorKind {
             ErrorKind::HoldsData => "holds-data",
             ErrorKind::Unavailable => "unavailable",
             ErrorKind::WrongState => "wrong-state",
+            ErrorKind::LosesData => "loses-data",
             ErrorKind::OutOfSpace => "out-of-space",
             ErrorKind::Failed => "failed",
             ErrorKind::Busy => "busy",
@@ -86,6 +89,7 @@ impl Error {
             | ErrorKind::HoldsData
             | ErrorKind::Unavailable
             | ErrorKind::WrongState
+            | ErrorKind::LosesData
             | ErrorKind::Denied
             | ErrorKind::Unauthenticated => 3,
             ErrorKind::NotFound => 4,
@@ -115,6 +119,7 @@ mod tests {
             ErrorKind::HoldsData,
             ErrorKind::Unavailable,
             ErrorKind::WrongState,
+            ErrorKind::LosesData,
             ErrorKind::OutOfSpace,
             ErrorKind::Failed,
             ErrorKind::Busy,

@@ -63,21 +63,24 @@ impl TakeOut {
             Some(accepted) => cost.is_within(accepted),
             None => !cost.loses_data(),
         };
-        let refused: Vec<&str> =
-            costs.iter().filter(|(cost, _)| !is_accepted(cost)).map(|(_, text)| text.as_str()).collect();
+        let refused: Vec<_> = costs.iter().filter(|(cost, _)| !is_accepted(cost)).collect();
         if refused.is_empty() || self.accept_data_loss || self.dry_run {
             return Ok(());
         }
-        let (text, what) = (&self.drive, refused.join("; "));
+        let loses_data = refused.iter().any(|(cost, _)| cost.loses_data());
+        let kind = if loses_data { ErrorKind::LosesData } else { ErrorKind::WrongState };
+        let sentences: Vec<&str> = refused.iter().map(|(_, text)| text.as_str()).collect();
+        let (text, what) = (&self.drive, sentences.join("; "));
         let verb = if self.cause == Cause::Offline { "offline" } else { "fail" };
-        Err(wrong(match self.accepted {
+        let sentence = match self.accepted {
             Some(_) => format!(
                 "{what}: that is more than was accepted; nothing was changed; run 'softroc drive {verb} {text}' again, which says what it costs now"
             ),
             None => format!(
                 "{what}; nothing was changed; wait for its tasks ('softroc task list'), or accept the loss with 'softroc drive {verb} --yes {text}'"
             ),
-        }))
+        };
+        Err(Error::new(kind, sentence))
     }
 }
 
