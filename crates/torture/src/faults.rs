@@ -161,6 +161,12 @@ impl Faults {
         self.asked_out.insert(slot);
     }
 
+    /// An operator orders what costs data, and accepts no loss: the drive is taken only if that costs none by then.
+    pub fn may_be_taken(&mut self, slot: DriveIndex) {
+        self.ever.insert(slot);
+        self.happened += 1;
+    }
+
     /// The operator who asked accepts no loss: what the controller takes out costs no data, unless more goes wrong.
     pub fn vouch(&mut self, slot: DriveIndex) {
         self.vouched.insert(slot);

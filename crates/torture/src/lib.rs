@@ -56,6 +56,7 @@ mod migrations;
 mod operator;
 mod options;
 pub mod oracle;
+mod refusals;
 mod removed;
 mod requests;
 mod run;

@@ -9,6 +9,7 @@ use crate::larger;
 use crate::log_devices;
 use crate::migrations;
 use crate::operator;
+use crate::refusals;
 use crate::scene::{Presence, Scene};
 use crate::tolerance;
 use crate::workload;
@@ -116,11 +117,13 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
     if plan.ops > 0 {
         let beside = (operator::plan(host, plan), log_devices::operate(host, plan));
         let (migrations, larger) = (migrations::operate(host, plan), larger::operate(host, plan));
+        let refusals = refusals::operate(host, plan);
         workload::run(scene.clone(), volumes.clone(), plan).await?;
         beside.0.stop().await;
         beside.1.stop().await;
         migrations.stop().await;
         larger.stop().await;
+        refusals.stop().await;
     }
     scene.untrue.take().map_or(Ok(()), Err)?;
     if plan.is_last {

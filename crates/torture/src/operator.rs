@@ -6,6 +6,7 @@ use crate::faults::{self, OPERATORS};
 use crate::host::{Host, out_of};
 use crate::life::Plan;
 use crate::migrations;
+use crate::refusals::accuse;
 use crate::setup::{Place, ReadsSetup};
 use crate::tally::Deed;
 use controller::{
@@ -213,6 +214,37 @@ impl Action {
     }
 }
 
+impl Action {
+    /// The order to take a drive out, which is declared failed or taken offline.
+    pub(crate) fn take_out(self, drive: String, accept_data_loss: bool) -> Command {
+        let (accepted, dry_run) = (None, false);
+        match self {
+            Action::Fail => Command::DriveFail { drive, accept_data_loss, accepted, dry_run },
+            _ => Command::DriveOffline { drive, accept_data_loss, accepted, dry_run },
+        }
+    }
+
+    /// What is counted when that is done.
+    pub(crate) fn deed(self) -> Deed {
+        if self == Action::Fail { Deed::OperatorFails } else { Deed::OperatorTakesOffline }
+    }
+}
+
+/// What became of an order to take a drive out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// It was not given: the level does not survive it.
+    NotGiven,
+    /// It was carried out.
+    Done,
+    /// It was refused, as it would lose data and does not accept that.
+    WouldLoseData,
+    /// It was refused for the state of the volume or the drive.
+    Refused,
+    /// It failed otherwise.
+    Failed,
+}
+
 /// An operator at work beside requests.
 pub(crate) struct Beside {
     host: Host,
@@ -282,7 +314,7 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) {
         Action::Fail | Action::TakeOffline => {
             // Draws of its own: histories of seeds that were kept stay what they are where the loss is accepted.
             let accepts = Rng::new(scene.setup.seed, "acceptance", &format!("number {number}")).chance(1, 2);
-            take_out(host, action, slot, accepts).await
+            take_out(host, action, slot, accepts).await.map(drop)
         }
         Action::BringBack => bring_back(host, false).await,
         Action::ReplaceDead => replace_dead(host, false).await,
@@ -304,10 +336,10 @@ pub(crate) async fn take_out(
     action: Action,
     slot: DriveIndex,
     accept_data_loss: bool,
-) -> Result<()> {
+) -> Result<Answer> {
     let scene = &host.scene;
     if !scene.is_redundant() || !faults::may_lose(scene, slot) {
-        return Ok(());
+        return Ok(Answer::NotGiven);
     }
     let life = scene.machine.life.get();
     let before = scene.array.faults.borrow().clone();
@@ -316,34 +348,28 @@ pub(crate) async fn take_out(
         scene.array.faults.borrow_mut().vouch(slot);
     }
     scene.array.note_losses();
-    let drive = host.place(slot);
-    let (accepted, dry_run) = (None, false);
-    let (command, deed) = match action {
-        Action::Fail => {
-            (Command::DriveFail { drive, accept_data_loss, accepted, dry_run }, Deed::OperatorFails)
+    let answer = match host.ask(action.take_out(host.place(slot), accept_data_loss)).await {
+        Ok(_) => {
+            scene.did(action.deed());
+            Answer::Done
         }
-        _ => {
-            (Command::DriveOffline { drive, accept_data_loss, accepted, dry_run }, Deed::OperatorTakesOffline)
-        }
-    };
-    match host.ask(command).await {
-        Ok(_) => scene.did(deed),
         Err(error) => {
             scene.tell_of("operator", || format!("it is refused: {error}"));
-            if error.message.contains("would lose data") {
+            let answer = Answer::of(scene, &error);
+            if answer == Answer::WouldLoseData {
                 if accept_data_loss {
-                    return Error::wrong_state(format!("a loss that is accepted is refused: {error}"));
+                    accuse(scene, format!("a loss that is accepted is refused: {error}"));
                 }
-                scene.did(Deed::OperatorIsTold);
                 scene.array.faults.borrow_mut().was_refused(slot, &before);
             } else {
                 scene.array.faults.borrow_mut().doubt();
             }
+            answer
         }
-    }
+    };
     host.show().await?;
     scene.array.faults.borrow_mut().looked(slot);
-    Ok(())
+    Ok(answer)
 }
 
 async fn add_spare(host: &Host, rng: &mut Rng) -> Result<()> {

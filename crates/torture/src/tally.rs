@@ -51,6 +51,8 @@ pub enum Deed {
     OperatorTakesOffline,
     /// An operator who accepts no loss is refused a drive, since that would lose data.
     OperatorIsTold,
+    /// An operator is refused a drive, as the volume needs it.
+    OperatorIsRefused,
     /// An operator brings a drive back.
     OperatorBringsBack,
     /// An operator replaces a drive that is out.
@@ -125,6 +127,7 @@ impl Deed {
         Deed::OperatorFails,
         Deed::OperatorTakesOffline,
         Deed::OperatorIsTold,
+        Deed::OperatorIsRefused,
         Deed::OperatorBringsBack,
         Deed::OperatorReplacesDead,
         Deed::OperatorReplacesServing,
@@ -174,6 +177,8 @@ impl Deed {
             | Deed::OperatorDeletes => true,
             // Parity has a write hole; where it is dirty and degraded, an operator is asked about it.
             Deed::OperatorAccepts | Deed::OperatorSetsWriteHole => level.row().parity_strips > 0,
+            // What a distributed spare has is not known here: no such order is given.
+            Deed::OperatorIsRefused => level.is_redundant() && level != Level::Raid5ee,
             _ => level.is_redundant() && !self.is_of_logs(),
         }
     }
@@ -204,6 +209,7 @@ impl Deed {
             Deed::OperatorFails => "drive fail",
             Deed::OperatorTakesOffline => "drive offline",
             Deed::OperatorIsTold => "drive fail, offline (would lose data)",
+            Deed::OperatorIsRefused => "drive fail, offline (is needed)",
             Deed::OperatorBringsBack => "drive online",
             Deed::OperatorReplacesDead => "drive replace (out)",
             Deed::OperatorReplacesServing => "drive replace (serving)",

@@ -1,6 +1,7 @@
 //! When a request may fail.
 
 use super::Scene;
+use units::DriveSet;
 
 impl Scene {
     /// Whether a request may fail now: more is lost than the level survives, or the system refuses operations for now. Where parity may not agree with
@@ -11,7 +12,7 @@ impl Scene {
     }
 
     pub(super) fn is_too_much_lost(&self) -> bool {
-        let bad = self.array.unreliable();
+        let bad = self.array.unaccepted(&DriveSet::EMPTY);
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
         let unaccepted = self.array.unaccepted(&self.forced.get());
         !self.survives(&bad) || (unknown_parity && !unaccepted.is_empty())
