@@ -343,13 +343,18 @@ fn judge_devices(scene: &Scene, info: &LogInfo) -> Result<()> {
     }
 }
 
+/// Whether the controller says that a volume has a journal, and that it lies on a log.
+pub(crate) fn journal(volume: &VolumeInfo) -> Option<(bool, bool)> {
+    let policy = volume.policies.iter().find(|policy| policy.name == "write-hole")?;
+    let is_told = policy.current == "journal";
+    Some((is_told, is_told && policy.reason.contains("a journal on the log")))
+}
+
 /// The controller said how a volume is that it serves. `changes`: what there was of [`LogDevices::changes`] when it was asked.
 /// Whether its journal tells all, as far as anybody may rely on that, and whether the controller says so.
 pub(crate) fn note(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Option<(bool, bool)> {
     let (log, on) = (&scene.machine.log, &scene.on_log);
-    let policy = volume.policies.iter().find(|policy| policy.name == "write-hole")?;
-    let is_told = policy.current == "journal";
-    let is_on_log = is_told && policy.reason.contains("a journal on the log");
+    let (is_told, is_on_log) = journal(volume)?;
     if log.changes() != changes || log.is_changing.get() {
         return None;
     }

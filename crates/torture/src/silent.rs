@@ -10,6 +10,7 @@
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::life::{self, Plan};
+use crate::log_devices;
 use crate::operator;
 use crate::removed::Sets;
 use crate::run::{Run, envs};
@@ -110,9 +111,11 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
     let volume = host.volumes()?[0].clone();
     operator::stop_tasks(&host).await;
     write_through(&scene, &host).await?;
+    // A log has room for pieces of a stripe: each is computed from what the parity drive holds, which may have lost the one before.
+    let is_in_pieces = log_devices::journal(&host.show().await?).is_some_and(|(_, is_on_log)| is_on_log);
     let mut rng = Rng::new(scene.setup.seed, "silent", "");
     for _ in 0..rng.between(1, STRIPES) {
-        lay(&scene, &volume, &mut rng).await?;
+        lay(&scene, &volume, is_in_pieces, &mut rng).await?;
     }
     // After a migration there may be more of it than was drawn.
     let geometry = volume.spec().geometry;
@@ -147,8 +150,8 @@ async fn write_through(scene: &Scene, host: &Host) -> Result<()> {
     }
 }
 
-/// Writes a stripe, and lets a drive change, lose or misdirect some of it.
-async fn lay(scene: &Scene, volume: &Rc<Volume>, rng: &mut Rng) -> Result<()> {
+/// Writes a stripe, and lets a drive change some of it, or lose or misdirect that where the stripe is not written in pieces.
+async fn lay(scene: &Scene, volume: &Rc<Volume>, is_in_pieces: bool, rng: &mut Rng) -> Result<()> {
     let geometry = scene.layout();
     // After a migration there may be more than what is looked at.
     let stripes = scene.setup.geometry.capacity().0 / geometry.stripe_bytes().0;
@@ -168,6 +171,7 @@ async fn lay(scene: &Scene, volume: &Rc<Volume>, rng: &mut Rng) -> Result<()> {
     let count = rng.between(1, (sectors - first).min(4));
     let range = ByteRange::new(cell.offset + ByteCount(first * sector), ByteCount(count * sector));
     let (deed, what) = match rng.below(3) {
+        _ if is_in_pieces => (Deed::Rots, "changes"),
         0 => (Deed::Rots, "changes"),
         1 => (Deed::LosesWrite, "loses a write to"),
         _ => (Deed::MisdirectsWrite, "misdirects a write to"),

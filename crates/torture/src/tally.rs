@@ -103,7 +103,7 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 46] = [
+    pub const ALL: [Deed; 47] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
