@@ -2,6 +2,8 @@
 
 use crate::common::Bench;
 use controller::{AddSpare, Command, DriveState, SetPolicy, VolumeState};
+use env::TimeLimits;
+use std::time::Duration;
 
 const DRIVES: [&str; 4] = ["a", "b", "c", "d"];
 const LEN: u64 = 256 << 10;
@@ -118,4 +120,125 @@ fn a_drive_that_is_suspended_again_and_again_fails_by_policy() {
     bench.settle("data");
     assert_eq!(bench.show("data").drives[1].name, "d");
     bench.expect("data", 0, 14, LEN);
+}
+
+/// Volumes went offline when a drive that nobody could spare took longer than half a minute, and an operator had to start them. They wait for it.
+#[test]
+fn a_drive_that_nobody_can_spare_is_waited_for() {
+    for (level, drives) in [("raid0", &["a", "b", "c"][..]), ("raid5", &["a", "b", "c"][..])] {
+        let mut bench = Bench::new(5, 2, 3);
+        bench.boot(drives);
+        bench.create("data", level, drives);
+        bench.settle("data");
+        bench.write("data", 0, 1, LEN);
+        if level == "raid5" {
+            bench.ask(crate::common::take_offline("a")).unwrap();
+        }
+        bench.sim.drive("b").unwrap().hold();
+        let writes: Vec<_> = (0..4).map(|nth| bench.begin_write("data", nth * LEN, 2, LEN)).collect();
+        bench.wait(200);
+        assert_eq!(bench.drive("b").state, DriveState::Online, "{level}");
+        assert!(writes.iter().all(|write| !write.is_finished()), "{level}");
+        bench.sim.drive("b").unwrap().release();
+        for write in &writes {
+            bench.sim.finish(write).unwrap().unwrap();
+        }
+        bench.expect("data", 0, 2, 4 * LEN);
+        assert_eq!(
+            bench.count_events("did not answer") + bench.count_events("does not answer"),
+            0,
+            "{level}"
+        );
+    }
+}
+
+/// What cuts off several drives at once, such as a switch, took one after the other out, and with the second the volume was lost.
+#[test]
+fn drives_that_fall_silent_together_are_suspended_together_or_not_at_all() {
+    for (seed, level, silent, is_spared) in [
+        (6, "raid5", &["b", "c"][..], false),
+        (7, "raid6", &["b", "c"][..], true),
+        (8, "raid10", &["a", "b"][..], false),
+    ] {
+        let mut bench = Bench::new(seed, 2, 4);
+        bench.boot(&DRIVES);
+        bench.create("data", level, &DRIVES);
+        bench.settle("data");
+        bench.write("data", 0, 1, 4 * LEN);
+        silent.iter().for_each(|drive| bench.sim.drive(drive).unwrap().hold());
+        let writes: Vec<_> = (0..4).map(|nth| bench.begin_write("data", nth * LEN, 2, LEN)).collect();
+        bench.wait(100);
+        let state = if is_spared { DriveState::Suspended } else { DriveState::Online };
+        for drive in silent {
+            assert_eq!(bench.drive(drive).state, state, "{level}, {drive}");
+        }
+        assert_eq!(writes.iter().all(|write| write.is_finished()), is_spared, "{level}");
+        silent.iter().for_each(|drive| bench.sim.drive(drive).unwrap().release());
+        for write in &writes {
+            bench.sim.finish(write).unwrap().unwrap();
+        }
+        for _ in 0..60 {
+            if bench.show("data").state == VolumeState::Optimal {
+                break;
+            }
+            bench.wait(1);
+        }
+        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{level}");
+        bench.expect("data", 0, 2, 4 * LEN);
+    }
+}
+
+/// Hosts wait for a drive no longer than its class may take, though what the controller has to record goes to that drive as well.
+#[test]
+fn hosts_wait_for_a_silent_drive_as_long_as_its_class_may_take() {
+    let mut bench = Bench::new(9, 2, 3);
+    let limit = Duration::from_secs(2);
+    bench.limits.solid = TimeLimits { write: limit, ..bench.limits.solid };
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 1, LEN);
+    bench.wait(60);
+    bench.sim.drive("b").unwrap().hold();
+    // A region that is not marked: the mark goes to all drives first.
+    let begun = bench.sim.now();
+    bench.write("data", 0, 2, LEN);
+    let waited = bench.sim.now() - begun;
+    assert!(waited >= limit && waited < limit + Duration::from_secs(1), "{waited:?}");
+    assert_eq!(bench.drive("b").state, DriveState::Suspended);
+    let begun = bench.sim.now();
+    bench.expect("data", 0, 2, LEN);
+    assert!(bench.sim.now() - begun < Duration::from_secs(1));
+    bench.sim.drive("b").unwrap().release();
+    is_whole_without_spare(&mut bench);
+}
+
+fn is_whole_without_spare(bench: &mut Bench) {
+    bench.wait(60);
+    bench.settle("data");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 0, 2, LEN);
+}
+
+/// A controller that is told to stop does not wait for a drive that nobody can spare, nor for a change that waits for it.
+#[test]
+fn a_controller_stops_though_a_drive_that_nobody_can_spare_is_silent() {
+    let mut bench = Bench::new(10, 2, 3);
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid0", &["a", "b", "c"]);
+    bench.write("data", 0, 1, LEN);
+    bench.sim.drive("b").unwrap().hold();
+    let write = bench.begin_write("data", 0, 2, LEN);
+    let rename = bench.begin_ask(Command::VolumeSet { volume: "data".into(), name: "new".into() });
+    bench.wait(10);
+    let begun = bench.sim.now();
+    bench.shut_down();
+    assert!(bench.sim.now() - begun < Duration::from_secs(120));
+    assert!(bench.sim.finish(&rename).unwrap().is_err());
+    bench.sim.finish(&write).unwrap().unwrap_err();
+    bench.sim.drive("b").unwrap().release();
+    bench.restart(&[]);
+    bench.wait(20);
+    let name = if bench.has("new") { "new" } else { "data" };
+    assert_eq!(bench.show(name).state, VolumeState::Optimal);
 }

@@ -228,6 +228,15 @@ pub enum ReportKind {
         /// At what.
         operation: &'static str,
     },
+    /// A drive has had operations for longer than their time limit, and whoever waits for them waits on. If no volume of its array needs it, as far
+    /// as it answers, suspend it as with [`ReportKind::DriveFailed`], then answer; or answer that nobody is to wait any longer, as the
+    /// volume is stopped. `Busy`: it is waited for, and may be asked about again.
+    DriveSilent {
+        /// Which.
+        drive: DriveIndex,
+        /// Which of the drives that had its slot, as in [`ReportKind::Current`].
+        swaps: u64,
+    },
     /// Mark regions dirty in the write-intent map, durably, and take them out of those that were never written;
     /// then answer.
     MarkDirty(RegionSet),
@@ -353,7 +362,9 @@ impl ReportKind {
     /// The change of the volume's `state` that follows from a report, if one does.
     pub fn change(&self, state: &VolumeState) -> Option<Change> {
         Some(match self.clone() {
-            ReportKind::DriveFailed { drive, .. } => Change::InService(state.in_service().without(drive)),
+            ReportKind::DriveFailed { drive, .. } | ReportKind::DriveSilent { drive, .. } => {
+                Change::InService(state.in_service().without(drive))
+            }
             ReportKind::MarkDirty(regions) => Change::Marked(regions),
             ReportKind::Quiet(regions) => Change::Unmarked(regions),
             ReportKind::StripesInitialised { region, completes: true, .. } => {

@@ -1,8 +1,9 @@
 //! A stand-in for the controller, for arrays that live as long as their process: benchmarks and tests of the
-//! engine. Nothing is made durable: a report becomes its change at once, which every shard applies.
+//! engine. Nothing is made durable: a report becomes its change at once, which every shard applies. Of drives that do not answer it lets one
+//! of each volume go: it does not know what a level survives, and shards may report several at once.
 
 use crate::messages::{Report, ReportKind, ShardIndex, ShardMessage};
-use env::{Env, mailbox};
+use env::{Env, IoError, IoErrorKind, mailbox};
 use state::{Change, VolumeState};
 use std::collections::BTreeMap;
 
@@ -13,7 +14,15 @@ pub async fn keep(
     shards: Vec<mailbox::Sender<ShardMessage>>,
     mut states: BTreeMap<crate::VolumeId, VolumeState>,
 ) {
+    let mut let_go = BTreeMap::new();
     while let Some(report) = reports.receive().await {
+        if let ReportKind::DriveSilent { drive, .. } = report.kind
+            && *let_go.entry(report.volume).or_insert(drive) != drive
+        {
+            let result = Err(IoError::new(IoErrorKind::Busy));
+            answer(&shards, report.from, ShardMessage::ReportDone { report: report.number, result });
+            continue;
+        }
         if let Some(state) = states.get_mut(&report.volume)
             && let Some(change) = report.kind.change(state)
         {
@@ -26,10 +35,13 @@ pub async fn keep(
             let except = is_own.then_some(report.from);
             spread(&env, &shards, report.volume, &change, except).await;
         }
-        let answer = ShardMessage::ReportDone { report: report.number, result: Ok(()) };
-        if shards[usize::from(report.from.0)].send(answer).is_err() {
-            tracing::warn!("a shard did not take the answer to its report");
-        }
+        answer(&shards, report.from, ShardMessage::ReportDone { report: report.number, result: Ok(()) });
+    }
+}
+
+fn answer(shards: &[mailbox::Sender<ShardMessage>], to: ShardIndex, message: ShardMessage) {
+    if shards[usize::from(to.0)].send(message).is_err() {
+        tracing::warn!("a shard did not take the answer to its report");
     }
 }
 

@@ -1,20 +1,19 @@
 //! What a volume is, and what a shard counts of it.
 
-use env::{Tally, TallyRow, Traffic};
+use env::{LimitsByClass, Tally, TallyRow, Traffic};
 use layout::{Geometry, Level};
-use std::time::Duration;
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};
 
 /// Names a volume among those that a controller serves; never used again for another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct VolumeId(pub u32);
 
-/// When a drive goes out of use for its errors. A drive that is gone or does not answer in time goes out at
-/// once, and so does one that cannot write, if the level can spare it.
+/// When a drive goes out of use for its errors. A drive that is gone goes out at once; one that does not answer in time, or cannot write, if
+/// the level can spare it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultPolicy {
-    /// How long a drive may take for one operation.
-    pub time_limit: Duration,
+    /// How long drives may take for one operation.
+    pub limits: LimitsByClass,
     /// A drive goes out, if the level can spare it, when one shard has met this many unreadable places on it that
     /// could not be repaired by writing them anew; zero: never.
     pub unrepaired_limit: u32,
@@ -22,7 +21,7 @@ pub struct FaultPolicy {
 
 impl Default for FaultPolicy {
     fn default() -> FaultPolicy {
-        FaultPolicy { time_limit: env::DEFAULT_TIME_LIMIT, unrepaired_limit: 100 }
+        FaultPolicy { limits: LimitsByClass::default(), unrepaired_limit: 100 }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::common::{
     stale_on, write,
 };
 use engine::{Change, FaultPolicy, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
-use env::IoErrorKind;
+use env::{IoErrorKind, LimitsByClass};
 use layout::{CopyIndex, DataIndex, Level};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -291,7 +291,8 @@ fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
 /// was tried, for the whole time limit each, with the stripe held. A write to it hung for more than two hours.
 #[test]
 fn a_drive_that_stops_answering_is_not_searched_for_bad_sectors() {
-    let policy = FaultPolicy { time_limit: Duration::from_secs(10), ..FaultPolicy::default() };
+    let policy =
+        FaultPolicy { limits: LimitsByClass::uniform(Duration::from_secs(10)), ..FaultPolicy::default() };
     let member = ByteCount(1 << 20);
     let setup = Setup { strip: StripSize::KIB_64, member, policy, ..Setup::new(Level::Raid5, 4) };
     let mut sim = setup.sim(19, 0);

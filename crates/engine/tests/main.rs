@@ -21,6 +21,7 @@ mod reads;
 mod regressions;
 mod reshape;
 mod runs;
+mod silent;
 mod storms;
 mod tasks;
 mod together;

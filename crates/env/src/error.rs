@@ -26,6 +26,8 @@ pub enum IoErrorKind {
     Busy,
     /// The system reported an error number without a known meaning: it says nothing of these blocks.
     Unknown,
+    /// A read that others can serve as well did not return within the short limit: the drive has it still, and is fine so far.
+    Late,
 }
 
 /// A failed operation on a drive or a stream: small and `Copy`, because it is on the hot path.
@@ -43,10 +45,10 @@ impl IoError {
         IoError { kind, errno: 0 }
     }
 
-    /// Whether the drive is fine although the operation failed: the file system below it is full, or the system could not carry
-    /// out the operation for now. It never counts as a failure of the drive.
+    /// Whether the drive is fine although the operation failed: the file system below it is full, the system could not carry
+    /// out the operation for now, or it merely takes long. It never counts as a failure of the drive.
     pub const fn spares_drive(&self) -> bool {
-        matches!(self.kind, IoErrorKind::OutOfSpace | IoErrorKind::Busy)
+        matches!(self.kind, IoErrorKind::OutOfSpace | IoErrorKind::Busy | IoErrorKind::Late)
     }
 
     /// Whether a read that failed so says that the drive cannot read these blocks. After any other error they may be readable:
@@ -82,6 +84,7 @@ impl fmt::Display for IoError {
             IoErrorKind::Invalid => "invalid request",
             IoErrorKind::Busy => "the system could not carry out the operation for now",
             IoErrorKind::Unknown => "error without a known meaning",
+            IoErrorKind::Late => "the read takes long",
         })?;
         if self.errno != 0 {
             write!(f, " (errno {})", self.errno)?;

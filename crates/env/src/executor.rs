@@ -10,7 +10,6 @@
 //! - Timers fire in the order of their deadline, then of their creation.
 //! - The order of polling is a function of the order of wakes, and of what each task has left of its turn (or, for exploration, of a seed).
 
-use crate::error::{IoError, IoErrorKind};
 use crate::ops::OpTable;
 use crate::time::Instant;
 use std::cell::{Cell, RefCell};
@@ -424,11 +423,11 @@ impl Executor {
         self.first_timer.get().min(self.ops.earliest())
     }
 
-    /// Fails, for their waiters, the operations whose time limit has passed. They stay in flight: what
-    /// they hold comes back when the drive returns them.
+    /// Fails, for their waiters, the operations whose time limit has passed, or tells whoever watches over their drive. They stay in
+    /// flight: what they hold comes back when the drive returns them.
     pub fn expire_operations(&self, now: Instant) {
-        for waiter in self.ops.expire(now) {
-            waiter.hear(self, IoError::new(IoErrorKind::TimedOut));
+        for heard in self.ops.expire(now) {
+            heard.hear(self);
         }
     }
 

@@ -4,14 +4,15 @@ use crate::buffers::{Bufs, Slice, Slices};
 use crate::drive::{Drive, DriveInfo, DriveSource, Durability, IoRequest};
 use crate::error::{self, IoError, IoErrorKind};
 use crate::health::DriveHealth;
-use crate::ops::{Completion, Io, IoOutcome, Metered, OnReturn, Waiter};
-use crate::time::Instant;
+use crate::ops::{Completion, Io, IoOutcome, Metered, OnReturn, Terms, Waiter};
+use crate::oversight::{Overseer, Oversight};
+use crate::time_limits::{LimitsByClass, TimeLimits};
 use crate::traffic::TrafficRow;
 use crate::world::Env;
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use units::{ByteOffset, ByteRange};
@@ -24,8 +25,8 @@ use units::{ByteOffset, ByteRange};
 pub struct Member {
     env: Env,
     drive: Rc<dyn Drive>,
-    outstanding: Rc<Cell<u32>>,
-    time_limit: Cell<Duration>,
+    oversight: Rc<Oversight>,
+    limits: Cell<TimeLimits>,
     /// Where its operations are counted, if they are.
     traffic: Option<Rc<TrafficRow>>,
 }
@@ -39,27 +40,32 @@ impl Member {
         Member::with_time_limit(env, drive, DEFAULT_TIME_LIMIT)
     }
 
-    /// `drive` with a time limit for each operation.
+    /// `drive` with the same time limit for every operation.
     pub fn with_time_limit(env: &Env, drive: Rc<dyn Drive>, time_limit: Duration) -> Member {
-        let (outstanding, time_limit) = (Rc::default(), Cell::new(time_limit));
-        Member { env: env.clone(), drive, outstanding, time_limit, traffic: None }
+        Member::with_limits(env, drive, TimeLimits::uniform(time_limit))
     }
 
-    /// This shard's way to the drive of a source, with a time limit for each operation. They count as the source's
+    /// `drive` with time limits for its operations.
+    pub fn with_limits(env: &Env, drive: Rc<dyn Drive>, limits: TimeLimits) -> Member {
+        let (oversight, limits) = (Rc::default(), Cell::new(limits));
+        Member { env: env.clone(), drive, oversight, limits, traffic: None }
+    }
+
+    /// This shard's way to the drive of a source, with the time limits of its class. Its operations count as the source's
     /// [traffic](DriveSource::traffic).
     ///
     /// # Errors
     /// When the shard's world cannot take one more drive.
-    pub fn attach(env: &Env, source: &dyn DriveSource, time_limit: Duration) -> error::Result<Member> {
-        let member = Member::with_time_limit(env, source.attach(env)?, time_limit);
+    pub fn attach(env: &Env, source: &dyn DriveSource, limits: &LimitsByClass) -> error::Result<Member> {
+        let member = Member::with_limits(env, source.attach(env)?, limits.of(source.info()));
         let traffic = source.traffic().map(|traffic| Rc::new(traffic.join()));
         Ok(Member { traffic, ..member })
     }
 
-    /// Another way to the same drive, whose outstanding operations are counted apart.
+    /// Another way to the same drive, whose outstanding operations are counted apart, and over which nobody watches.
     #[must_use]
     pub fn beside(&self) -> Member {
-        Member { outstanding: Rc::default(), ..self.clone() }
+        Member { oversight: Rc::default(), ..self.clone() }
     }
 
     /// What the drive says of itself.
@@ -70,42 +76,84 @@ impl Member {
     /// Operations that the drive has not returned, those that timed out included: while there are any, a
     /// late write may still land.
     pub fn outstanding(&self) -> u32 {
-        self.outstanding.get()
+        self.oversight.outstanding.get()
     }
 
-    /// Gives operations that start from now on another time limit.
-    pub fn set_time_limit(&self, time_limit: Duration) {
-        self.time_limit.set(time_limit);
+    /// Whether reads with a short limit take longer than that, and have not been returned.
+    pub fn is_late(&self) -> bool {
+        self.oversight.late.get() > 0
+    }
+
+    /// Whether operations take longer than their time limit, and have not been returned or [given up](Self::give_up). Only of a member that is
+    /// [watched over](Self::watch).
+    pub fn is_overdue(&self) -> bool {
+        self.oversight.overdue.get() > 0
+    }
+
+    /// From now on somebody watches over operations that take too long: they do not fail by their time limit any more.
+    pub fn watch(&self, overseer: Weak<dyn Overseer>) {
+        self.oversight.watch(overseer);
+    }
+
+    /// Nobody watches any more: what starts from now on fails by its time limit. What is overdue by then has to be
+    /// [given up](Self::give_up).
+    pub fn watch_no_more(&self) {
+        self.oversight.watch_no_more();
+    }
+
+    /// Nobody waits for the drive any longer: every operation that it has not returned times out.
+    pub fn give_up(&self) {
+        let executor = self.env.executor();
+        executor.ops.give_up(&self.oversight).into_iter().for_each(|heard| heard.hear(executor));
+    }
+
+    /// Gives operations that start from now on other time limits.
+    pub fn set_limits(&self, limits: &LimitsByClass) {
+        self.limits.set(limits.of(self.drive.info()));
     }
 
     /// Starts any request.
     pub fn start(&self, request: IoRequest) -> Io {
-        let executor = self.env.executor();
-        let (deadline, metered) = self.begin(&request);
-        let (io, completion) = Io::start(executor, deadline, Some(self.outstanding.clone()), metered);
+        self.start_with(request, false)
+    }
+
+    fn start_with(&self, request: IoRequest, is_short: bool) -> Io {
+        let terms = self.terms(&request, is_short);
+        let (io, completion) = Io::start(self.env.executor(), terms);
         self.drive.start(request, completion);
         io
     }
 
     /// Starts a request of which `whom` hears, as `token`: when the drive returns it, or when its time is up. That may be before this returns.
-    pub fn start_for(&self, request: IoRequest, whom: Rc<dyn OnReturn>, token: u32) {
-        let (deadline, metered) = self.begin(&request);
-        let (waiter, outstanding) = (Waiter::OnReturn(whom, token), Some(self.outstanding.clone()));
-        let completion = Completion::start(self.env.executor(), deadline, waiter, outstanding, metered);
+    /// `is_short`: a read that others can serve as well ([`TimeLimits::short_read`]).
+    pub fn start_for(&self, request: IoRequest, is_short: bool, whom: Rc<dyn OnReturn>, token: u32) {
+        let terms = self.terms(&request, is_short);
+        let completion = Completion::start(self.env.executor(), Waiter::OnReturn(whom, token), terms);
         self.drive.start(request, completion);
     }
 
-    /// Until when a request that starts now has time, and where it counts.
+    /// The terms of a request that starts now.
     #[inline]
-    fn begin(&self, request: &IoRequest) -> (Instant, Option<Metered>) {
+    fn terms(&self, request: &IoRequest, is_short: bool) -> Terms {
         let now = self.env.executor().tick();
         let metered = self.traffic.as_ref().and_then(|row| Metered::start(row, request, now));
-        (now + self.time_limit.get(), metered)
+        let limits = self.limits.get();
+        let limit = limits.of(request);
+        let short =
+            if is_short && self.oversight.is_watched() { limits.short_read.min(limit) } else { limit };
+        let (deadline, rest) = (now + short, limit.saturating_sub(short));
+        Terms { deadline, rest, oversight: Some(self.oversight.clone()), metered }
     }
 
     /// Starts filling `buffers` from `offset` on.
     pub fn read(&self, offset: ByteOffset, buffers: Bufs) -> Io {
         self.start(IoRequest::Read { offset, buffers })
+    }
+
+    /// Starts the same where others can serve it as well: [`IoErrorKind::Late`] when the short limit has passed, if anybody
+    /// [watches over](Self::watch) the drive.
+    pub fn read_or_late(&self, offset: ByteOffset, buffers: Bufs) -> Io {
+        self.start_with(IoRequest::Read { offset, buffers }, true)
     }
 
     /// Starts writing `slices` from `offset` on.

@@ -13,6 +13,7 @@
 use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
 use crate::health::DriveHealth;
+use crate::oversight::{Oversight, count};
 use crate::time::Instant;
 use crate::traffic::{Operation, Timed, TrafficRow};
 use crate::{buffers::Bufs, drive::IoRequest, drive::StatusExtent};
@@ -63,6 +64,7 @@ impl IoOutcome {
 }
 
 const TIMED_OUT: IoError = IoError::new(IoErrorKind::TimedOut);
+const LATE: IoError = IoError::new(IoErrorKind::Late);
 
 /// Whoever is to hear of operations without a task that waits for them.
 ///
@@ -106,10 +108,7 @@ enum Told {
 enum State {
     Free,
     /// The drive has it.
-    InFlight {
-        waiter: Waiter,
-        deadline: Instant,
-    },
+    InFlight(Waiter),
     /// Returned, not yet taken.
     Done(IoOutcome),
     /// The drive still has it; its waiter is told that it failed (timed out, mostly), or does not care.
@@ -119,20 +118,109 @@ enum State {
     },
 }
 
+/// Who hears that an operation takes too long.
+pub(crate) enum Heard {
+    /// Whoever waits for it: it has failed for them.
+    Waiter(Waiter, IoError),
+    /// Whoever watches over the drive.
+    Overseer(Rc<Oversight>),
+}
+
+impl Heard {
+    pub(crate) fn hear(self, executor: &Executor) {
+        match self {
+            Heard::Waiter(waiter, error) => waiter.hear(executor, error),
+            Heard::Overseer(oversight) => oversight.tell(),
+        }
+    }
+}
+
+/// On what terms an operation starts.
+pub(crate) struct Terms {
+    /// When its time is up.
+    pub(crate) deadline: Instant,
+    /// How much more the drive has when its waiter does not wait on: not zero of a read with a short limit.
+    pub(crate) rest: Duration,
+    /// Where it counts as outstanding until the drive returns it, and who watches over it.
+    pub(crate) oversight: Option<Rc<Oversight>>,
+    /// Ends when the drive returns it.
+    pub(crate) metered: Option<Metered>,
+}
+
+impl Terms {
+    /// Those of an operation over which nobody watches.
+    pub(crate) fn until(deadline: Instant) -> Terms {
+        Terms { deadline, rest: Duration::ZERO, oversight: None, metered: None }
+    }
+}
+
 struct Slot {
     generation: u32,
     state: State,
+    /// When somebody is to hear that it takes too long.
+    deadline: Instant,
+    /// [`Terms::rest`], until that begins.
+    rest: Duration,
+    oversight: Option<Rc<Oversight>>,
+    is_late: bool,
+    is_overdue: bool,
 }
 
 impl Slot {
     /// The operation has failed for its waiter, who is to hear of that; the drive still has it.
     fn fail(&mut self, error: IoError) -> Waiter {
-        let State::InFlight { waiter, .. } = &mut self.state else { return Waiter::Nobody };
+        let State::InFlight(waiter) = &mut self.state else { return Waiter::Nobody };
         let waiter = std::mem::take(waiter);
         // A task looks for itself when it is woken; anybody else is told.
         let told = matches!(waiter, Waiter::OnReturn(..));
         self.state = State::Expired { told, error };
         waiter
+    }
+
+    /// Its time is up.
+    fn pass_limit(&mut self, heard: &mut Vec<Heard>) {
+        let watched = self.oversight.clone().filter(|oversight| oversight.is_watched());
+        let Some(oversight) = watched else {
+            let rest = std::mem::take(&mut self.rest);
+            if !rest.is_zero() {
+                self.deadline = self.deadline + rest;
+                return; // Whoever watched is gone.
+            }
+            self.deadline = Instant::NEVER;
+            heard.push(Heard::Waiter(self.fail(TIMED_OUT), TIMED_OUT));
+            return;
+        };
+        let is_short = !self.rest.is_zero();
+        let number = if is_short { &oversight.late } else { &oversight.overdue };
+        if count(number, true) {
+            // First: whoever waited may look at the drive before it does anything else.
+            heard.push(Heard::Overseer(oversight.clone()));
+        }
+        if is_short {
+            self.is_late = true;
+            self.deadline = self.deadline + std::mem::take(&mut self.rest);
+            heard.push(Heard::Waiter(self.fail(LATE), LATE));
+        } else {
+            self.is_overdue = true;
+            self.deadline = Instant::NEVER;
+        }
+    }
+
+    /// Nobody waits for it any longer, and no limit is to pass.
+    fn give_up(&mut self) -> (Heard, bool) {
+        self.deadline = Instant::NEVER;
+        let is_news = std::mem::take(&mut self.is_overdue)
+            && self.oversight.as_ref().is_some_and(|oversight| count(&oversight.overdue, false));
+        (Heard::Waiter(self.fail(TIMED_OUT), TIMED_OUT), is_news)
+    }
+
+    /// The drive has returned it. Who is to hear that it has none any more that take too long.
+    fn end_watch(&mut self) -> Option<Rc<Oversight>> {
+        self.deadline = Instant::NEVER;
+        let oversight = self.oversight.take()?;
+        let late = std::mem::take(&mut self.is_late) && count(&oversight.late, false);
+        let overdue = std::mem::take(&mut self.is_overdue) && count(&oversight.overdue, false);
+        (late || overdue).then_some(oversight)
     }
 }
 
@@ -178,18 +266,28 @@ impl OpTable {
         }
     }
 
-    fn start(&self, deadline: Instant, waiter: Waiter) -> u32 {
-        let deadline = self.without_stops(deadline);
+    fn start(&self, waiter: Waiter, terms: &Terms) -> u32 {
+        let deadline = self.without_stops(terms.deadline);
         if deadline < self.earliest.get() || self.in_flight.get() == 0 {
             self.earliest.set(deadline);
         }
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(Slot { generation: 0, state: State::Free });
+            slots.push(Slot {
+                generation: 0,
+                state: State::Free,
+                deadline: Instant::NEVER,
+                rest: Duration::ZERO,
+                oversight: None,
+                is_late: false,
+                is_overdue: false,
+            });
             slots.len() as u32 - 1
         });
         let slot = &mut slots[index as usize];
-        slot.state = State::InFlight { waiter, deadline };
+        slot.state = State::InFlight(waiter);
+        (slot.deadline, slot.rest) = (deadline, terms.rest);
+        slot.oversight.clone_from(&terms.oversight);
         self.in_flight.set(self.in_flight.get() + 1);
         index
     }
@@ -200,13 +298,14 @@ impl OpTable {
         self.free.borrow_mut().push(index);
     }
 
-    /// Takes the drive's answer; returns whom to tell.
-    fn complete(&self, index: u32, outcome: IoOutcome) -> Told {
+    /// Takes the drive's answer; returns whom to tell, and who is to hear that no operation takes too long any more.
+    fn complete(&self, index: u32, outcome: IoOutcome) -> (Told, Option<Rc<Oversight>>) {
         self.in_flight.set(self.in_flight.get() - 1);
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
-        if let State::InFlight { waiter, .. } = &mut slot.state {
-            return match std::mem::take(waiter) {
+        let in_time = slot.end_watch();
+        if let State::InFlight(waiter) = &mut slot.state {
+            let told = match std::mem::take(waiter) {
                 Waiter::OnReturn(whom, token) => {
                     self.release(slot, index);
                     Told::OnReturn(whom, token, outcome)
@@ -220,12 +319,13 @@ impl OpTable {
                     Told::Nobody
                 }
             };
+            return (told, in_time);
         }
         self.complete_late(slot, index);
         drop(slots);
         // With nothing borrowed: nobody wants what it brought.
         drop(outcome);
-        Told::Nobody
+        (Told::Nobody, in_time)
     }
 
     /// The drive returns what its waiter was told about, or is to be told about.
@@ -235,7 +335,7 @@ impl OpTable {
             State::Expired { told: true, .. } => self.release(slot, index),
             // The waiter has not looked yet; it will find what it was woken for.
             State::Expired { error, .. } => slot.state = State::Done(IoOutcome::failed(error)),
-            State::InFlight { .. } | State::Free | State::Done(_) => {
+            State::InFlight(_) | State::Free | State::Done(_) => {
                 unreachable!("a completion is consumed by completing")
             }
         }
@@ -246,7 +346,7 @@ impl OpTable {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
         match &mut slot.state {
-            State::InFlight { waiter, .. } => {
+            State::InFlight(waiter) => {
                 *waiter = Waiter::Task(executor.current());
                 Poll::Pending
             }
@@ -271,7 +371,7 @@ impl OpTable {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
         let unclaimed = match &mut slot.state {
-            State::InFlight { .. } | State::Expired { .. } => {
+            State::InFlight(_) | State::Expired { .. } => {
                 slot.state = State::Expired { told: true, error: TIMED_OUT };
                 None
             }
@@ -298,11 +398,7 @@ impl OpTable {
             return None;
         }
         let slots = self.slots.borrow();
-        let deadlines = slots.iter().filter_map(|slot| match slot.state {
-            State::InFlight { deadline, .. } => Some(deadline),
-            _ => None,
-        });
-        let earliest = deadlines.min().unwrap_or(Instant::NEVER);
+        let earliest = slots.iter().map(|slot| slot.deadline).min().unwrap_or(Instant::NEVER);
         self.earliest.set(earliest);
         (earliest <= bound && earliest != Instant::NEVER).then_some(earliest)
     }
@@ -314,14 +410,16 @@ impl OpTable {
 
     /// How long an operation may still take, if somebody waits for it.
     fn time_left(&self, index: u32, now: Instant) -> Option<Duration> {
-        match self.slots.borrow()[index as usize].state {
-            State::InFlight { deadline, .. } => Some(deadline.since(self.without_stops(now))),
+        let slot = &self.slots.borrow()[index as usize];
+        match slot.state {
+            State::InFlight(_) if slot.is_overdue => Some(Duration::ZERO),
+            State::InFlight(_) => Some(slot.deadline.since(self.without_stops(now))),
             State::Free | State::Done(_) | State::Expired { .. } => None,
         }
     }
 
     fn is_awaited(&self, index: u32) -> bool {
-        matches!(self.slots.borrow()[index as usize].state, State::InFlight { .. })
+        matches!(self.slots.borrow()[index as usize].state, State::InFlight(_))
     }
 
     /// An operation has failed for whoever waits for it, while the drive still has it; returns who is to hear of that.
@@ -329,24 +427,38 @@ impl OpTable {
         self.slots.borrow_mut()[index as usize].fail(error)
     }
 
-    /// The operations whose time is up fail; returns who is to hear of that.
-    pub(crate) fn expire(&self, now: Instant) -> Vec<Waiter> {
+    /// The time of operations is up; returns who is to hear of that.
+    pub(crate) fn expire(&self, now: Instant) -> Vec<Heard> {
         let now = self.without_stops(now);
+        let mut heard = Vec::new();
         if self.next_deadline(now).is_none() {
-            return Vec::new();
+            return heard;
         }
-        let is_late =
-            |slot: &&mut Slot| matches!(&slot.state, State::InFlight { deadline, .. } if *deadline <= now);
         let mut slots = self.slots.borrow_mut();
-        slots.iter_mut().filter(is_late).map(|slot| slot.fail(TIMED_OUT)).collect()
+        slots.iter_mut().filter(|slot| slot.deadline <= now).for_each(|slot| slot.pass_limit(&mut heard));
+        heard
+    }
+
+    /// Every operation that is counted there fails; returns who is to hear of that.
+    pub(crate) fn give_up(&self, oversight: &Rc<Oversight>) -> Vec<Heard> {
+        let is_its = |slot: &&mut Slot| slot.oversight.as_ref().is_some_and(|of| Rc::ptr_eq(of, oversight));
+        let mut slots = self.slots.borrow_mut();
+        let (mut heard, mut is_news) = (Vec::new(), false);
+        for slot in slots.iter_mut().filter(is_its) {
+            let (waiter, ends) = slot.give_up();
+            heard.push(waiter);
+            is_news |= ends;
+        }
+        heard.extend(is_news.then(|| Heard::Overseer(oversight.clone())));
+        heard
     }
 
     /// Nobody waits for any operation any more.
     pub(crate) fn abandon_all(&self) {
         self.killed.set(true);
-        let needs_no_task =
-            |slot: &&mut Slot| matches!(&slot.state, State::InFlight { waiter: Waiter::OnReturn(..), .. });
+        let needs_no_task = |slot: &&mut Slot| matches!(&slot.state, State::InFlight(Waiter::OnReturn(..)));
         let mut slots = self.slots.borrow_mut();
+        slots.iter_mut().for_each(|slot| slot.deadline = Instant::NEVER);
         let forgotten: Vec<Waiter> =
             slots.iter_mut().filter(needs_no_task).map(|slot| slot.fail(TIMED_OUT)).collect();
         drop(slots);
@@ -400,26 +512,21 @@ pub struct Completion {
     executor: Weak<Executor>,
     index: u32,
     /// Counts the operations its drive still has, late ones too.
-    outstanding: Option<Rc<Cell<u32>>>,
+    oversight: Option<Rc<Oversight>>,
     metered: Option<Metered>,
     returned: bool,
 }
 
 impl Completion {
-    /// The drive's side of a new operation: see [`Io::start`].
+    /// The drive's side of a new operation.
     #[inline]
-    pub(crate) fn start(
-        executor: &Rc<Executor>,
-        deadline: Instant,
-        waiter: Waiter,
-        outstanding: Option<Rc<Cell<u32>>>,
-        metered: Option<Metered>,
-    ) -> Completion {
-        let index = executor.ops.start(deadline, waiter);
-        if let Some(outstanding) = &outstanding {
-            outstanding.set(outstanding.get() + 1);
+    pub(crate) fn start(executor: &Rc<Executor>, waiter: Waiter, terms: Terms) -> Completion {
+        let index = executor.ops.start(waiter, &terms);
+        let Terms { oversight, metered, .. } = terms;
+        if let Some(oversight) = &oversight {
+            oversight.outstanding.set(oversight.outstanding.get() + 1);
         }
-        Completion { executor: Rc::downgrade(executor), index, outstanding, metered, returned: false }
+        Completion { executor: Rc::downgrade(executor), index, oversight, metered, returned: false }
     }
 
     /// Returns the operation to whoever waits for it.
@@ -448,14 +555,18 @@ impl Completion {
 
     fn finish(&mut self, outcome: IoOutcome) {
         self.returned = true;
-        if let Some(outstanding) = &self.outstanding {
-            outstanding.set(outstanding.get() - 1);
+        if let Some(oversight) = &self.oversight {
+            oversight.outstanding.set(oversight.outstanding.get() - 1);
         }
         let Some(executor) = self.executor.upgrade() else { return };
         if let Some(metered) = self.metered.take() {
             metered.end(executor.tick(), &outcome.result);
         }
-        match executor.ops.complete(self.index, outcome) {
+        let (told, in_time) = executor.ops.complete(self.index, outcome);
+        if let Some(oversight) = in_time {
+            oversight.tell();
+        }
+        match told {
             Told::Nobody => {}
             Told::Task(task) => executor.wake(task),
             Told::OnReturn(whom, token, outcome) => whom.returned(token, outcome),
@@ -480,15 +591,9 @@ pub struct Io {
 }
 
 impl Io {
-    /// A new operation: its waiter's and its drive's side. `deadline`: when the waiter is told that it timed
-    /// out. `outstanding` is counted up now and down when the drive returns it; `metered` ends then.
-    pub(crate) fn start(
-        executor: &Rc<Executor>,
-        deadline: Instant,
-        outstanding: Option<Rc<Cell<u32>>>,
-        metered: Option<Metered>,
-    ) -> (Io, Completion) {
-        let completion = Completion::start(executor, deadline, Waiter::Nobody, outstanding, metered);
+    /// A new operation: its waiter's and its drive's side.
+    pub(crate) fn start(executor: &Rc<Executor>, terms: Terms) -> (Io, Completion) {
+        let completion = Completion::start(executor, Waiter::Nobody, terms);
         (Io { executor: executor.clone(), index: completion.index, finished: false }, completion)
     }
 

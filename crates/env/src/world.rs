@@ -5,7 +5,7 @@ use crate::drive::DriveSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::{Executor, JoinHandle};
 use crate::kept::{KeptMemory, KeptSize, OtherMemory};
-use crate::ops::{Completion, Io};
+use crate::ops::{Completion, Io, Terms};
 use crate::state::StateStore;
 use crate::stream::{Address, Listener, StreamSource};
 use crate::time::Instant;
@@ -212,7 +212,7 @@ impl Env {
     /// `time_limit` `None`: it may take for ever (a receive).
     pub fn start_operation(&self, time_limit: Option<Duration>) -> (Io, Completion) {
         let deadline = time_limit.map_or(Instant::NEVER, |limit| self.inner.executor.tick() + limit);
-        Io::start(&self.inner.executor, deadline, None, None)
+        Io::start(&self.inner.executor, Terms::until(deadline))
     }
 
     /// Gives way to whatever has come back from drives and the network meanwhile, beside all that is ready: goes

@@ -2,12 +2,12 @@
 
 use env::{
     Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoError, IoErrorKind, IoOutcome,
-    IoRequest, Member, OnReturn,
+    IoRequest, LimitsByClass, Member, OnReturn, Overseer, TimeLimits,
 };
 use smallvec::smallvec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, SectorSize};
@@ -239,7 +239,7 @@ fn an_operation_without_a_task_is_told_of_once() {
         let start = |token| {
             let buf = env.pool().take(ByteCount(4096)).unwrap();
             let request = IoRequest::Read { offset: ByteOffset(0), buffers: smallvec![buf] };
-            drive.start_for(request, listener.clone(), token);
+            drive.start_for(request, false, listener.clone(), token);
         };
         start(7);
         assert!(listener.heard.borrow().is_empty() && drive.outstanding() == 1);
@@ -277,7 +277,7 @@ fn nobody_hears_of_an_operation_of_a_process_that_was_killed() {
     let env = sim.env();
     let (drive, kept) = keeper(&env, LIMIT);
     let listener = Rc::new(Listener::default());
-    drive.start_for(IoRequest::Flush, listener.clone(), 1);
+    drive.start_for(IoRequest::Flush, false, listener.clone(), 1);
     env.executor().kill_all();
     assert_eq!(Rc::strong_count(&listener), 1);
     return_one(&kept);
@@ -476,6 +476,95 @@ fn health_is_asked_for_like_anything_else() {
         assert_eq!(asking.await, Ok(told));
         // A drive that does not answer is not one that is well.
         assert_eq!(drive.health().await.unwrap_err().kind, IoErrorKind::TimedOut);
+        return_one(&kept);
+    })
+    .unwrap();
+}
+
+/// Watches over a drive, and counts how often it was told something.
+#[derive(Default)]
+struct Watch(Cell<u32>);
+
+impl Overseer for Watch {
+    fn changed(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+/// A drive that is watched over, with a short limit of 2 s for reads, and who watches.
+fn watched(env: &Env) -> (Member, Kept, Rc<Watch>) {
+    let (drive, kept) = keeper(env, LIMIT);
+    let limits = TimeLimits { short_read: Duration::from_secs(2), ..TimeLimits::uniform(LIMIT) };
+    drive.set_limits(&LimitsByClass { solid: limits, ..LimitsByClass::default() });
+    let watch = Rc::new(Watch::default());
+    let weak: Weak<dyn Overseer> = Rc::downgrade(&(watch.clone() as Rc<dyn Overseer>));
+    drive.watch(weak);
+    (drive, kept, watch)
+}
+
+#[test]
+fn what_is_overdue_at_a_drive_that_is_watched_over_is_waited_for_until_it_is_given_up() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept, watch) = watched(&env);
+        let (returned, given_up) = (drive.flush(), drive.flush());
+        env.sleep(LIMIT - Duration::from_secs(1)).await;
+        assert_eq!((drive.is_overdue(), watch.0.get()), (false, 0));
+        env.sleep(Duration::from_secs(3600)).await;
+        assert_eq!((drive.is_overdue(), watch.0.get()), (true, 1), "told once");
+        return_one(&kept);
+        assert!(drive.is_overdue(), "the other one is");
+        let (_, completion) = kept.borrow_mut().pop().unwrap();
+        drive.give_up();
+        assert_eq!((drive.is_overdue(), watch.0.get(), drive.outstanding()), (false, 2, 1));
+        completion.complete(IoOutcome::done(0));
+        // Which of them the drive returned, it says itself.
+        let kinds = [returned.await.result, given_up.await.result].map(|result| result.map_err(|e| e.kind));
+        assert!(kinds.contains(&Ok(0)) && kinds.contains(&Err(IoErrorKind::TimedOut)), "{kinds:?}");
+        assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_read_with_a_short_limit_is_late_then_overdue_and_is_no_more_when_it_is_returned() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept, watch) = watched(&env);
+        let begun = env.now();
+        let patient = drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512))]);
+        let short = drive.read_or_late(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512))]);
+        assert_eq!(short.await.result.unwrap_err().kind, IoErrorKind::Late);
+        assert_eq!(env.now() - begun, Duration::from_secs(2));
+        assert_eq!((drive.is_late(), drive.is_overdue(), watch.0.get()), (true, false, 1));
+        return_one(&kept);
+        assert_eq!((drive.is_late(), watch.0.get()), (false, 2), "it was returned");
+        env.sleep(LIMIT).await;
+        assert_eq!((drive.is_late(), drive.is_overdue(), watch.0.get()), (false, true, 3));
+        return_one(&kept);
+        assert_eq!((drive.is_overdue(), watch.0.get()), (false, 4));
+        assert!(patient.await.result.is_ok(), "whoever waits on has it");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_drive_over_which_nobody_watches_has_no_short_limit_and_no_mercy() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept, watch) = watched(&env);
+        let begun = env.now();
+        let short = drive.read_or_late(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512))]);
+        drop(watch);
+        let after = drive.read_or_late(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512))]);
+        for read in [short, after] {
+            assert_eq!(read.await.result.unwrap_err().kind, IoErrorKind::TimedOut);
+            assert_eq!(env.now() - begun, LIMIT);
+        }
+        return_one(&kept);
         return_one(&kept);
     })
     .unwrap();

@@ -6,7 +6,7 @@ use crate::scan::{Scan, ScannedVolume};
 use crate::sections::{Members, Part, Sections, one_drive};
 use drives::Window;
 use engine::{Attachment, FaultPolicy, Regions, VolumeId, VolumeSpec, VolumeState};
-use env::{DEFAULT_TIME_LIMIT, DriveSource};
+use env::{DriveSource, LimitsByClass};
 use layout::Geometry;
 use ondisk::foreign::{FoundVolume, Section, Standing, State};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn attached(
         data_start: ByteOffset(0),
         capacity,
         // Nothing can be repaired, so that nothing may count against a drive.
-        policy: FaultPolicy { time_limit: DEFAULT_TIME_LIMIT, unrepaired_limit: 0 },
+        policy: FaultPolicy { limits: LimitsByClass::default(), unrepaired_limit: 0 },
     };
     let there = (0..).zip(&sources).filter(|(_, source)| source.is_some());
     let readable: DriveSet = there.map(|(slot, _)| DriveIndex(slot)).collect();

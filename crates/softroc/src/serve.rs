@@ -18,7 +18,7 @@ use crate::signals;
 use crate::workbench::Workbench;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply, UpsAddress};
-use env::{Address, Env, Hosts, mailbox};
+use env::{Address, Env, Hosts, LimitsByClass, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use rustix::process::{Resource, Rlimit};
@@ -78,6 +78,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         cache,
         ups: serve.ups.clone(),
         read_cache,
+        limits: time_limits(&serve.time_limit)?,
         nbd,
         connections: serve.nbd_connections,
         sessions,
@@ -253,6 +254,13 @@ fn nbd_addresses(serve: &Serve, control: &Control, sockets: &[InheritedSocket]) 
     Ok(addresses)
 }
 
+/// How long drives may take, but for what `given` says.
+fn time_limits(given: &[(String, Duration)]) -> Outcome<LimitsByClass> {
+    let mut limits = LimitsByClass::default();
+    given.iter().try_for_each(|(name, limit)| limits.set(name, *limit)).map_err(Failure::refused)?;
+    Ok(limits)
+}
+
 /// What `serve` was asked for, worked out.
 struct Plan {
     shards: u16,
@@ -260,6 +268,7 @@ struct Plan {
     cache: ByteCount,
     ups: Option<UpsAddress>,
     read_cache: ByteCount,
+    limits: LimitsByClass,
     nbd: Vec<Address>,
     connections: u32,
     sessions: SessionOptions,
@@ -315,6 +324,7 @@ impl Plan {
             hosts,
             cache_size: self.cache,
             read_cache: self.read_cache,
+            limits: self.limits,
             logs,
             disks: maker,
             ups: self.ups.clone(),

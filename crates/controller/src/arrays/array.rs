@@ -1,13 +1,14 @@
 //! An array and its volumes, as the controller keeps them.
 
-use crate::arrays::failures::{Failing, FailureReport};
+use crate::arrays::failures::Failing;
 use crate::arrays::serve::volume_state;
 use crate::arrays::unbegun::{as_understood, own_members};
 use crate::arrays::volume::Volume;
+use crate::arrays::work::{Running, Work};
 use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
-use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
-use env::sync::{Credits, Signal};
+use engine::{Change, RegionIndex, RegionSet, Seat, VolumeId};
+use env::sync::Credits;
 use env::{Env, IoErrorKind};
 use ondisk::{
     Cause, FoundArray, FoundMember, InitRecord, IntentMap, Label, Member, MemberState, Readiness, Role, Runs,
@@ -27,55 +28,6 @@ pub(crate) struct SlotContent {
     pub(crate) reason: Option<String>,
     /// The drive that is being filled to take this place.
     pub(crate) replacement: Option<Rc<Drive>>,
-}
-
-/// While the array is started.
-#[derive(Default)]
-pub(crate) struct Running {
-    pub(super) stopped: Cell<bool>,
-    /// Whether somebody is trying to record failures for which there was no space.
-    pub(super) recording: Cell<bool>,
-}
-
-/// What shards have reported and what is to be done about it. Regions are the array's.
-#[derive(Default)]
-pub(crate) struct Work {
-    pub(super) failures: RefCell<Vec<FailureReport>>,
-    pub(super) marks: RefCell<Vec<MarkReport>>,
-    pub(super) initialised: RefCell<Vec<crate::arrays::initialised::InitReport>>,
-    /// Quiet regions whose marks may go, and those whose marks are about to go.
-    pub(super) quiet: RefCell<BTreeSet<u32>>,
-    /// ... and by which clearing.
-    pub(super) clearing: RefCell<BTreeMap<u32, u64>>,
-    /// How many clearings there have been.
-    pub(super) clearings: Cell<u64>,
-    /// What the recorder has to record.
-    pub(super) to_record: RefCell<Vec<crate::arrays::reports::ToRecord>>,
-    /// Replacements of drives that go out, until they take over.
-    pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
-    /// Slots that are out and that the drive which was being filled for them is about to take.
-    pub(super) taking_over: RefCell<BTreeSet<usize>>,
-    /// Replacements that can no longer be written, by slot.
-    pub(super) lost_replacements: RefCell<BTreeMap<usize, Uuid>>,
-    /// Replacements that a shard could not take, until no label names them: they are not filled, and take no slot.
-    pub(super) unfillable: RefCell<BTreeSet<Uuid>>,
-    pub(super) changed: Signal,
-}
-
-impl Work {
-    /// Whether the failure handler has something to do.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.failures.borrow().is_empty()
-            || !self.marks.borrow().is_empty()
-            || !self.initialised.borrow().is_empty()
-    }
-}
-
-pub(crate) struct MarkReport {
-    pub(crate) from: ShardIndex,
-    pub(crate) number: u64,
-    pub(crate) volume: Rc<Volume>,
-    pub(crate) regions: RegionSet,
 }
 
 /// An array and its volumes.

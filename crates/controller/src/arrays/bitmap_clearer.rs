@@ -11,8 +11,9 @@
 //!   slot meanwhile is not charged with what the one before it did not answer.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, Running, runs, set_of};
+use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::failures::failing;
+use crate::arrays::work::Running;
 use crate::inventory::Drive;
 use crate::inventory::access::join;
 use engine::{RegionIndex, RegionSet, Seat};

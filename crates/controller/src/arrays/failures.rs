@@ -19,9 +19,10 @@
 //! - All of this happens under the array's metadata turn, one after the other.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, MarkReport, Running};
+use crate::arrays::array::Array;
 use crate::arrays::suspended::cause_of;
 use crate::arrays::volume::Volume;
+use crate::arrays::work::{MarkReport, Running};
 use crate::events::EventCode;
 use crate::inventory::access::Access;
 use crate::inventory::access::{Ios, join};
@@ -59,7 +60,7 @@ pub(crate) struct FailureReport {
 
 impl FailureReport {
     /// Whether it is about the drive that has the slot now. `None`: nobody can tell any more.
-    fn is_about_present(&self) -> Option<bool> {
+    pub(super) fn is_about_present(&self) -> Option<bool> {
         let is_served = self.volume.id() == Some(self.id);
         is_served.then(|| self.volume.swaps(self.drive.as_usize()) == self.swaps)
     }
@@ -88,6 +89,9 @@ impl Arrays {
                 return;
             }
             let _turn = array.metadata.take(1).await;
+            if work.silent.is_due() {
+                self.deal_with_silent(&array).await;
+            }
             let failures = work.failures.take();
             if !failures.is_empty() {
                 self.deal_with_failures(&array, failures).await;
@@ -224,10 +228,12 @@ impl Arrays {
         writes: &[BlockWrite],
         slots: &[usize],
     ) -> BTreeMap<usize, IoError> {
+        let written = self.watch_writes(array);
         let mut ios: Ios = Vec::new();
         for &slot in slots {
             let drive = array.drive(slot).filter(|_| !array.deleted.get());
             let access = drive.and_then(|drive| drive.access());
+            written.watch(slot, access.as_ref());
             for run in writes.chunk_by(lies_before) {
                 let start = |access: &Access| access.write_blocks(&access.tail()?, run);
                 ios.push((slot, access.as_ref().and_then(start)));

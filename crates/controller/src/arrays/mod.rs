@@ -46,12 +46,14 @@ pub(crate) mod sectors;
 pub(crate) mod serve;
 mod shards;
 mod shifted;
+mod silent;
 mod spare_labels;
 pub(crate) mod starting;
 mod suspended;
 pub(crate) mod unbegun;
 pub(crate) mod volume;
 pub(crate) mod way;
+mod work;
 mod write_hole;
 
 pub(crate) use spare_labels::volume_names;
@@ -62,7 +64,7 @@ use crate::signals::Attention;
 use array::Array;
 use engine::{ShardMessage, VolumeId};
 use env::sync::Credits;
-use env::{Env, Hosts, mailbox};
+use env::{Env, Hosts, LimitsByClass, mailbox};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -82,6 +84,8 @@ pub(crate) struct Needs {
     pub(crate) cache_size: ByteCount,
     /// How much memory there is for what is kept of reads, of all shards together.
     pub(crate) read_cache: ByteCount,
+    /// How long drives may take for an operation of a shard.
+    pub(crate) limits: LimitsByClass,
     /// Whether hosts may not see a volume.
     pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
 }
@@ -96,6 +100,7 @@ pub(crate) struct Arrays {
     hosts: Hosts,
     cache_size: ByteCount,
     read_cache: ByteCount,
+    limits: LimitsByClass,
     memory: RefCell<cache::Memory>,
     memories: RefCell<lost_memory::Memories>,
     protection: RefCell<protection::Protection>,
@@ -106,15 +111,20 @@ pub(crate) struct Arrays {
     next_volume: Cell<u32>,
     logs: logs::Logs,
     suspensions: suspended::Suspensions,
+    /// Whether nobody waits for a drive that does not answer, as the controller stops.
+    waits_no_longer: Cell<bool>,
+    /// Who watches over what is written to members.
+    own_writes: Rc<silent::OwnWrites>,
 }
 
 impl Arrays {
     pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
-        let Needs { events, inventory, attention, shards, hosts, cache_size, read_cache, hides } = needs;
+        let Needs { events, inventory, attention, shards, hosts, cache_size, read_cache, limits, hides } =
+            needs;
         let room = ByteCount(read_cache.0 / shards.len().max(1) as u64);
         // A shard that is gone keeps nothing.
         shards.iter().for_each(|shard| drop(shard.send(ShardMessage::ReadRoom(room))));
-        Rc::new(Arrays {
+        Rc::new_cyclic(|arrays| Arrays {
             env: env.clone(),
             shards,
             events,
@@ -123,6 +133,7 @@ impl Arrays {
             hosts,
             cache_size,
             read_cache,
+            limits,
             memory: RefCell::default(),
             memories: RefCell::default(),
             protection: RefCell::default(),
@@ -132,6 +143,8 @@ impl Arrays {
             next_volume: Cell::new(0),
             logs: logs::Logs::new(env),
             suspensions: suspended::Suspensions::default(),
+            waits_no_longer: Cell::new(false),
+            own_writes: silent::OwnWrites::new(arrays),
         })
     }
 

@@ -59,8 +59,10 @@ impl Arrays {
         next.generation = next.generation.max(before.generation);
         // A drive that was to join, and does not, has no place any more.
         failing.retain(|one| one.slot < next.member.len());
+        let _going = Going(array);
         loop {
             self.judge_by_policy(array, &mut failing);
+            array.work.going.set(slots(failing.iter().map(|failing| failing.slot)));
             next.generation += 1;
             for (member, was) in next.member.iter_mut().zip(&before.member) {
                 if member.is_online() && (!was.is_online() || was.uuid != member.uuid) {
@@ -232,12 +234,15 @@ impl Arrays {
         array: &Array,
         label: &Label,
     ) -> std::result::Result<BTreeMap<usize, IoError>, String> {
+        let written = self.watch_writes(array);
         let mut seats: Vec<(usize, Option<Rc<Drive>>, ondisk::Uuid)> = Vec::new();
         let mut replacements = Vec::new();
         for (slot, member) in label.member.iter().enumerate() {
             let place = array.places().get(slot).cloned();
             if member.is_online() && !array.lost.borrow().contains_key(&slot) {
-                seats.push((slot, place.as_ref().and_then(|place| place.drive.clone()), member.uuid));
+                let drive = place.as_ref().and_then(|place| place.drive.clone());
+                written.watch(slot, drive.as_ref().and_then(|drive| drive.access()).as_ref());
+                seats.push((slot, drive, member.uuid));
             }
             if let Some(replacement) = &member.replacement {
                 replacements.push((slot, place.and_then(|place| place.replacement), replacement.uuid));
@@ -478,6 +483,15 @@ fn lose_what_is_needed(array: &Array, next: &mut Label, gone: &DriveSet, out: &D
         label.lost.sort_unstable();
     }
     goes_on
+}
+
+/// Forgets which drives are about to go out when they have, or have not.
+struct Going<'a>(&'a Array);
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        self.0.work.going.set(DriveSet::EMPTY);
+    }
 }
 
 /// Slots that were out, and are so no more.

@@ -4,12 +4,13 @@
 //! take the array's metadata turn; the rest is dealt with at once.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, Running};
+use crate::arrays::array::Array;
 use crate::arrays::bitmap_clearer::{FLUSH_AGAIN_AFTER, is_busy};
 use crate::arrays::failures::{FailureReport, failing};
 use crate::arrays::initialised::InitReport;
 use crate::arrays::noting::note_change;
 use crate::arrays::volume::Volume;
+use crate::arrays::work::{Doubt, MarkReport, Running};
 use crate::events::EventCode;
 use crate::interface::Found;
 use crate::signals::wait_or;
@@ -17,6 +18,7 @@ use engine::{
     Change, RegionSet, Report, ReportKind, Seat, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
     VolumeId,
 };
+use env::sync::Taken;
 use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Member, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +29,9 @@ use units::{ByteRange, DriveIndex};
 /// Regions that were made current are recorded this often at the most.
 const CHECKPOINT: Duration = Duration::from_secs(1);
 
+/// How often an order looks whether the recorder is done with what it has to know.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+
 /// What the recorder is to record, and the report whose answer waits for it, if one does.
 pub(crate) struct ToRecord {
     answer: Option<(ShardIndex, u64)>,
@@ -34,6 +39,8 @@ pub(crate) struct ToRecord {
     volume: Rc<Volume>,
     slot: usize,
     what: What,
+    /// Counts it as long as it is not recorded, if redundancy is less than what the records say.
+    _doubt: Option<Doubt>,
 }
 
 enum What {
@@ -131,7 +138,12 @@ impl Arrays {
         let record = |slot: DriveIndex, what| {
             let (volume, slot) = (volume.clone(), slot.as_usize());
             let answer = Some((from, number));
-            array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what });
+            let is_doubt = matches!(
+                what,
+                What::Punctured(_, true) | What::Excluded { excluded: true, .. } | What::Uncovered
+            );
+            let _doubt = is_doubt.then(|| Doubt::of(&array.work));
+            array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what, _doubt });
         };
         match kind {
             ReportKind::DriveFailed { drive, swaps, error, operation } => {
@@ -140,14 +152,16 @@ impl Arrays {
                 let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
+            ReportKind::DriveSilent { drive, swaps } => {
+                let (volume, what, error) = (volume.clone(), String::new(), IoErrorKind::TimedOut);
+                self.take_silent(
+                    array,
+                    FailureReport { from, number, volume, id, drive, swaps, what, error },
+                );
+            }
             ReportKind::MarkDirty(regions) => {
                 let (volume, regions) = (volume.clone(), volume.array_regions(&regions));
-                array.work.marks.borrow_mut().push(crate::arrays::array::MarkReport {
-                    from,
-                    number,
-                    volume,
-                    regions,
-                });
+                array.work.marks.borrow_mut().push(MarkReport { from, number, volume, regions });
             }
             ReportKind::StripesInitialised { region, stripes, completes } => {
                 let volume = volume.clone();
@@ -223,6 +237,7 @@ impl Arrays {
             ReportKind::TaskProgress { task, progress } => tasks.progress(from, task, progress),
             ReportKind::TaskDone { task, outcome } => tasks.done(from, task, outcome),
             ReportKind::DriveFailed { .. }
+            | ReportKind::DriveSilent { .. }
             | ReportKind::LogFailed { .. }
             | ReportKind::Unsynced(_)
             | ReportKind::MarkDirty(_)
@@ -232,6 +247,19 @@ impl Arrays {
             | ReportKind::ExcludedBlocks { .. }
             | ReportKind::Moved { .. }
             | ReportKind::ReplacementFailed { .. } => {}
+        }
+    }
+
+    /// The turn for an array's metadata, at a moment when all that shards have reported of lost redundancy is recorded: what a drive's loss costs is known
+    /// then, as far as anybody knows.
+    pub(crate) async fn turn_without_doubt(&self, array: &Array) -> Taken {
+        loop {
+            let turn = array.metadata_turn().await;
+            if array.work.doubts.get() == 0 || !array.is_running() {
+                return turn;
+            }
+            drop(turn);
+            self.env.sleep(LOOK_AGAIN_AFTER).await;
         }
     }
 
@@ -435,7 +463,7 @@ impl Arrays {
     ) {
         let Some(volume) = array.volume(volume) else { return };
         let what = What::Copied(drive, regions);
-        array.work.to_record.borrow_mut().push(ToRecord { answer: None, volume, slot, what });
+        array.work.to_record.borrow_mut().push(ToRecord { answer: None, volume, slot, what, _doubt: None });
         array.work.changed.notify(&self.env);
     }
 

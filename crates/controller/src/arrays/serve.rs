@@ -1,12 +1,13 @@
 //! Volumes given to the shards, and taken from them.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, Running};
+use crate::arrays::array::Array;
 use crate::arrays::data_log::FoundOnLog;
 use crate::arrays::sectors;
 use crate::arrays::shards::answers;
 use crate::arrays::shifted::ShiftedSource;
 use crate::arrays::volume::Volume;
+use crate::arrays::work::Running;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use engine::{
@@ -104,6 +105,11 @@ pub(super) fn place_on(label: &VolumeLabel, access: Access) -> Option<Arc<dyn Dr
 }
 
 impl Arrays {
+    /// When drives of an array go out for their errors.
+    pub(crate) fn fault_policy(&self, policy: &ondisk::Policy) -> FaultPolicy {
+        FaultPolicy { limits: self.limits, unrepaired_limit: policy.medium_error_limit }
+    }
+
     /// Begins to keep an array.
     pub(crate) fn begin(self: &Rc<Self>, array: &Rc<Array>) {
         let running = Rc::new(Running::default());
@@ -129,7 +135,7 @@ impl Arrays {
             sector,
             data_start: ByteOffset(label.data_start_bytes),
             capacity: ByteCount(label.capacity_bytes),
-            policy: fault_policy(&of_array.policy),
+            policy: self.fault_policy(&of_array.policy),
         };
         let in_use = array.in_use();
         let members = (0..of_array.member.len()).filter(|slot| volume.is_on(*slot));
@@ -284,9 +290,4 @@ impl Arrays {
         array.work.clearing.take();
         array.look_at_state(self.env.unix_time());
     }
-}
-
-/// When drives go out for their errors.
-pub(crate) fn fault_policy(policy: &ondisk::Policy) -> FaultPolicy {
-    FaultPolicy { unrepaired_limit: policy.medium_error_limit, ..FaultPolicy::default() }
 }

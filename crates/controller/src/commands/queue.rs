@@ -58,6 +58,10 @@ impl Commands {
                     answer(Err(Error::new(ErrorKind::Busy, sentence)));
                 }
                 None => {
+                    if matches!(command, Command::Shutdown {}) {
+                        // A change before it may wait for a drive.
+                        self.arrays.wait_no_longer();
+                    }
                     self.changes.borrow_mut().push_back(Change { command, caller, answer });
                     self.change_waiting.notify(&self.env);
                 }

@@ -31,7 +31,7 @@ use crate::tasks::{self, TaskList, Tasks};
 use crate::ups::Ups;
 use engine::{REPORTS_OPEN, Report, ShardMessage};
 use env::sync::Signal;
-use env::{Env, Hosts, mailbox};
+use env::{Env, Hosts, LimitsByClass, mailbox};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::ByteCount;
@@ -47,6 +47,8 @@ pub struct Options {
     pub cache_size: ByteCount,
     /// How much memory there is for what is kept of reads, of all shards together: it is taken as it is used.
     pub read_cache: ByteCount,
+    /// How long drives may take for an operation.
+    pub limits: LimitsByClass,
     /// Drives that journals are to lie on, unless a log is in use already; none: where they lie.
     pub logs: Vec<String>,
     /// Who makes volumes disks of this machine.
@@ -143,6 +145,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
         hosts: options.hosts.clone(),
         cache_size: options.cache_size,
         read_cache: options.read_cache,
+        limits: options.limits,
         hides: Box::new(move |volume| hidden_by.hides(volume)),
     };
     let arrays = Arrays::new(env, needs);

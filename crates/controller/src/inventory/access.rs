@@ -4,8 +4,8 @@
 //! nothing is wrong with it.
 
 use env::{
-    Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member,
-    MeteredSource, Slice, Traffic,
+    Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind,
+    LimitsByClass, Member, MeteredSource, Overseer, Slice, Traffic,
 };
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::Glimpse;
@@ -16,13 +16,17 @@ use ondisk::{
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// Reads in pieces that any drive takes.
 const PIECE: ByteCount = ByteCount(128 << 10);
+
+/// How long a drive may take for what the controller reads and writes itself: whatever it is, as long as the slowest, unless somebody
+/// [watches over](Access::watch_writes) that.
+const LIMITS: LimitsByClass = LimitsByClass::uniform(DEFAULT_TIME_LIMIT);
 
 /// How long, and how often, it is asked for again what the system refuses for now.
 pub(crate) const ASK_AGAIN_FOR: Duration = Duration::from_secs(30);
@@ -97,7 +101,7 @@ impl Access {
     /// When it cannot be opened or attached.
     pub(crate) async fn open(env: &Env, name: &str, traffic: Traffic) -> env::Result<Access> {
         let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
-        let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
+        let member = Member::attach(env, source.as_ref(), &LIMITS)?;
         Ok(Access::of(env, source, member, Rc::default()))
     }
 
@@ -107,7 +111,7 @@ impl Access {
     /// When it cannot be attached.
     pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> env::Result<Access> {
         let source = Arc::new(drives::Beginning::new(self.source.clone(), size));
-        let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
+        let member = Member::attach(env, source.as_ref(), &LIMITS)?;
         Ok(Access::of(env, source, member, self.write_cache.clone()))
     }
 
@@ -115,6 +119,29 @@ impl Access {
     /// on what is written now, were anything written now (rule (d)).
     pub(super) fn writes_under_way(&self) -> u32 {
         self.writer.outstanding() + self.data_writer.outstanding()
+    }
+
+    /// From now on somebody watches over what is written about the drive, which has the time limits of its class, until
+    /// [nobody does any more](Self::watch_writes_no_more).
+    pub(crate) fn watch_writes(&self, overseer: Weak<dyn Overseer>, limits: &LimitsByClass) {
+        self.writer.set_limits(limits);
+        self.writer.watch(overseer);
+    }
+
+    /// Whether something that is written about the drive takes too long, and is waited for.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.writer.is_overdue()
+    }
+
+    /// What is written about the drive has failed by its time limit from now on, as it did before.
+    pub(crate) fn watch_writes_no_more(&self) {
+        self.writer.watch_no_more();
+        self.writer.set_limits(&LIMITS);
+    }
+
+    /// Nobody waits for that any longer.
+    pub(crate) fn give_up_writes(&self) {
+        self.writer.give_up();
     }
 
     /// How many of them are of what is written about the drive, and not of a volume's data: a journal of one volume of an array may be
@@ -161,6 +188,11 @@ impl Access {
 
     pub(crate) async fn read(&self, range: ByteRange) -> Result<Vec<u8>, IoError> {
         self.until_not_busy(async || self.read_once(range).await).await
+    }
+
+    /// Begins to read something, whatever it is: to find out whether the drive answers.
+    pub(crate) fn begin_to_read(&self) -> Io {
+        self.member.read(ByteOffset::ZERO, smallvec![Buf::unpooled(BLOCK)])
     }
 
     async fn read_once(&self, range: ByteRange) -> Result<Vec<u8>, IoError> {

@@ -103,7 +103,7 @@ impl Lifecycle {
                 "{names} is offline; drives can only be taken out of started volumes"
             )));
         }
-        let _turn = array.metadata_turn().await;
+        let _turn = self.arrays.turn_without_doubt(&array).await;
         if !array.in_use().contains(&slot) {
             return Err(wrong(format!("drive {text} of {names} is out already")));
         }

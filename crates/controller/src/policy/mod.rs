@@ -12,7 +12,6 @@ mod attach;
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
-use crate::arrays::serve::fault_policy;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::events::Events;
@@ -166,7 +165,7 @@ impl Policies {
     }
 
     async fn report_policy(&self, array: &Array) {
-        let policy = fault_policy(&array.label().policy);
+        let policy = self.arrays.fault_policy(&array.label().policy);
         for volume in array.served() {
             let Some(id) = volume.id() else { continue };
             if let Err(why) = self.arrays.tell_shards(|done| ShardMessage::SetPolicy(id, policy, done)).await

@@ -10,8 +10,9 @@ use crate::events::EventCode;
 use crate::inventory::Drive;
 use crate::reconcile::Reconciler;
 use crate::signals::wait_or;
-use env::Instant;
-use ondisk::{Cause, Member};
+use env::{Instant, Io};
+use ondisk::{Cause, Member, Uuid};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -52,10 +53,14 @@ impl Reconciler {
             if is_idle {
                 continue;
             }
+            let silent = self.still_silent().await;
             let _turn = self.turn.take(1).await;
             for (array, slot, member) in self.slots_out() {
                 if self.attention.is_closing() {
                     return;
+                }
+                if silent.contains(&member.uuid) {
+                    continue;
                 }
                 self.look_for(&array, slot, &member).await;
             }
@@ -79,6 +84,27 @@ impl Reconciler {
             }
         }
         out
+    }
+
+    /// Suspended members that do not answer. They are asked with no turn taken: nobody waits for that. A drive that did not answer when it
+    /// is looked at for its label would be closed, and could not be opened again while shards have it.
+    async fn still_silent(&self) -> BTreeSet<Uuid> {
+        let asked: Vec<(Uuid, Io)> = self
+            .slots_out()
+            .into_iter()
+            .filter(|(_, _, member)| member.is_suspended())
+            .filter_map(|(array, slot, member)| {
+                let drive = array.drive(slot).filter(|drive| !drive.holds_writes_back());
+                Some((member.uuid, drive?.access()?.begin_to_read()))
+            })
+            .collect();
+        let mut silent = BTreeSet::new();
+        for (member, answer) in asked {
+            if answer.await.result.is_err() {
+                silent.insert(member);
+            }
+        }
+        silent
     }
 
     /// Brings the drive of a slot back, if it is there again.

@@ -25,6 +25,8 @@ pub struct Bench {
     /// How much memory the cache may have of controllers that are started from now on.
     pub cache_size: ByteCount,
     pub read_cache: ByteCount,
+    /// How long drives may take, of controllers that are started from now on.
+    pub limits: env::LimitsByClass,
     /// The drives that controllers are started with for journals.
     pub logs: Vec<String>,
     /// Who makes disks of volumes.
@@ -54,6 +56,7 @@ impl Bench {
             hosts: Hosts::default(),
             cache_size: ByteCount::ZERO,
             read_cache: ByteCount::ZERO,
+            limits: env::LimitsByClass::default(),
             logs: Vec::new(),
             disks: DiskMaker::default(),
             ups: None,
@@ -109,6 +112,7 @@ impl Bench {
             hosts: self.hosts.clone(),
             cache_size: self.cache_size,
             read_cache: self.read_cache,
+            limits: self.limits,
             logs: self.logs.clone(),
             disks: self.disks.clone(),
             ups: self.ups.clone(),

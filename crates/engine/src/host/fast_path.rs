@@ -20,7 +20,7 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
 /// Where a range inside one strip lies.
 pub(super) struct Spot {
-    drive: DriveIndex,
+    pub(super) drive: DriveIndex,
     pub(super) member: Rc<Member>,
     /// On the raw drive.
     pub(super) offset: ByteOffset,
@@ -57,8 +57,9 @@ pub(super) fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> 
     if !volume.is_initialised(stripe) {
         return None; // Its owner knows whether it is: it reads as zeros.
     }
+    let late = volume.members.late();
     let copy = if volume.is_well(volume.region_of(stripe)) {
-        volume.choose_copy(stripe, &map, index, bytes, |_| true)?
+        volume.choose_copy(stripe, &map, index, bytes, |drive| !late.contains(drive))?
     } else {
         copy_in_doubt(volume, stripe, &map, index, bytes)?
     };
@@ -88,6 +89,7 @@ fn copy_in_doubt(
         return None;
     }
     let readable = volume.in_service();
+    let readable = readable.minus(&volume.members.late());
     let may = |drive| readable.contains(drive) && volume.is_current(drive, stripe);
     volume.choose_copy(stripe, map, index, bytes, may)
 }
@@ -104,7 +106,10 @@ pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Resu
         return Err(Some(buf));
     }
     let Some(spot) = spot_to_read(volume, range) else { return Err(Some(buf)) };
-    let io = spot.member.read(spot.offset, smallvec![buf]);
+    let io = match volume.is_had_elsewhere(spot.drive) {
+        true => spot.member.read_or_late(spot.offset, smallvec![buf]),
+        false => spot.member.read(spot.offset, smallvec![buf]),
+    };
     let mut outcome = io.await;
     if let Err(error) = outcome.result {
         spot.failed(volume, error, "read");

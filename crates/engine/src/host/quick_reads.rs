@@ -109,10 +109,11 @@ impl QuickReads {
         let IoRequest::Read { buffers, .. } = request else { unreachable!("only reads enter") };
         let token = self.free.borrow_mut().pop().expect("nobody entered since");
         let (member, offset) = (spot.member.clone(), spot.offset);
+        let is_short = self.volume.is_had_elsewhere(spot.drive);
         let read = UnderWay { range, spot, user, timed, completion };
         let before = self.under_way.borrow_mut()[token as usize].replace(read);
         assert!(before.is_none(), "place {token} is free");
-        member.start_for(IoRequest::Read { offset, buffers }, self.clone(), token);
+        member.start_for(IoRequest::Read { offset, buffers }, is_short, self.clone(), token);
     }
 }
 

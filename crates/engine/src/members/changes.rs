@@ -9,6 +9,7 @@
 //!   that are current already (`members`), stripes that are settled (`forced`).
 
 use crate::members::Drives;
+use crate::members::silent::leave;
 use crate::members::slots::{Slot, attach};
 use env::{DriveSource, IoError, IoErrorKind, Member};
 use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
@@ -78,18 +79,20 @@ impl Drives {
         drive: Option<Arc<dyn DriveSource>>,
     ) -> Result<Option<Rc<Member>>, String> {
         let env = self.shard.env();
-        let limit = self.policy.get().time_limit;
+        let limits = self.policy.get().limits;
         match change {
             Change::Drive { slot, .. } => {
                 self.check_slot(*slot)?;
-                let member = drive.map(|drive| attach(env, &drive, limit)).transpose();
+                let member = drive.map(|drive| attach(env, &drive, &limits)).transpose();
                 let before = self.members.swap(*slot, member.map_err(|error| error.to_string())?);
+                self.watch_over(*slot);
+                leave(before.as_ref());
                 self.apply(change);
                 Ok(before)
             }
             Change::ReplacementBegan { slot, .. } | Change::ReplacementEnded { slot } => {
                 let of = self.check_slot(*slot)?;
-                let filled = drive.map(|drive| of.begin_replacement(env, &drive, limit)).transpose();
+                let filled = drive.map(|drive| of.begin_replacement(env, &drive, &limits)).transpose();
                 let filled = filled.map_err(|error| error.to_string())?;
                 let before = self.members.swap_replacement(*slot, filled);
                 self.apply(change);
@@ -109,6 +112,8 @@ impl Drives {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.name()));
         };
         let before = self.members.swap(slot, Some(replacement.member.clone()));
+        self.watch_over(slot);
+        leave(before.as_ref());
         // A write that was planned without the slot, as the drive before failed here, went to neither.
         let is_passed_over = self.is_redundant() && self.health.failing().contains(slot);
         self.apply(change);

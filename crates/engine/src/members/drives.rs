@@ -89,6 +89,7 @@ impl Drives {
             // Nobody marks regions there before they are written: all of them may have been.
             drives.apply(&Change::Written(attachment.state.unwritten().clone()));
         }
+        drives.geometry().drives().indexes().for_each(|slot| drives.watch_over(slot));
         drives.look_at_health();
         Ok(drives)
     }
@@ -207,8 +208,9 @@ impl Drives {
     pub(crate) fn set_policy(&self, policy: FaultPolicy) {
         self.policy.set(policy);
         for drive in self.geometry().drives().indexes() {
-            if let Some(member) = self.members.get(drive) {
-                member.set_time_limit(policy.time_limit);
+            let replacement = self.members.replacement(drive).map(|replacement| replacement.member.clone());
+            for member in self.members.get(drive).into_iter().chain(replacement) {
+                member.set_limits(&policy.limits);
             }
         }
     }

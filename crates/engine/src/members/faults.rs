@@ -3,7 +3,8 @@
 //! # The policy
 //! | the drive | then |
 //! | --- | --- |
-//! | is gone, is not what it was, or does not answer within `FaultPolicy::time_limit` | it is out at once |
+//! | is gone, or is not what it was | it is out at once |
+//! | does not answer within [`FaultPolicy::limits`](crate::FaultPolicy) | it is out when the controller says so ([`silent`](crate::members::silent)) |
 //! | cannot write | it is out at once, if the level can spare it; otherwise the blocks that it refuses are excluded, or the write fails |
 //! | ... some blocks of which that is known | it stays; they stay [excluded](crate::stripe) |
 //! | cannot read some blocks | it stays; redundancy serves, and the blocks are written anew (`repair`) |
@@ -48,6 +49,10 @@ pub(crate) struct Trouble {
     pub(crate) unkept: Vec<Told>,
     /// What a block counts as in redundancy, whatever its drive holds: it is read as that, and not written.
     pub(crate) told: Option<Told>,
+    /// Drives that are not read, as they take long.
+    pub(crate) late: DriveSet,
+    /// Whether this request waits for drives that take long: what it needs is nowhere else.
+    pub(crate) is_patient: bool,
     /// Why a drive could not be read that may well be readable: where it takes that to go on the request fails with this, and nothing
     /// is given up.
     pub(crate) unread: Option<IoError>,

@@ -10,6 +10,7 @@ mod drives;
 mod faults;
 mod health;
 mod settled;
+mod silent;
 mod slots;
 
 pub(crate) use balance::Streams;

@@ -16,17 +16,18 @@
 
 use crate::attachment::Attachment;
 use crate::members::Drives;
+use crate::members::silent::Watch;
 use crate::messages::{Done, Seat};
 use crate::shard::Resources;
 use env::sync::Signal;
-use env::{DriveSource, Env, IoError, IoErrorKind, Member};
+use env::{DriveSource, Env, IoError, IoErrorKind, LimitsByClass, Member};
 use smallvec::SmallVec;
 use state::{RegionIndex, RegionSet};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{DriveIndex, StripeIndex};
+use units::{DriveIndex, DriveSet, StripeIndex};
 
 /// How often a drive that is used no more is asked whether it still has operations.
 const QUIET_POLL: Duration = Duration::from_millis(5);
@@ -65,6 +66,8 @@ pub(crate) struct Slot {
     pub(crate) last_end: Cell<u64>,
     /// Unreadable places that writing anew did not repair.
     pub(crate) unrepaired: Cell<u32>,
+    /// Who watches over the drive.
+    pub(super) watch: RefCell<Option<Rc<Watch>>>,
 }
 
 /// The slots of a volume.
@@ -72,24 +75,27 @@ pub(crate) struct Members {
     slots: Vec<Slot>,
     /// Whether any drive rotates.
     rotate: Cell<bool>,
+    /// Drives with reads that take longer than the short limit.
+    late: Cell<DriveSet>,
     changed: Signal,
 }
 
 impl Members {
     pub(crate) fn attach(env: &Env, attachment: &Attachment) -> env::Result<Members> {
-        let limit = attachment.spec.policy.time_limit;
+        let limits = &attachment.spec.policy.limits;
         let count = attachment.spec.geometry.drives().as_usize();
         let members = Members {
             slots: std::iter::repeat_with(Slot::default).take(count).collect(),
             rotate: Cell::new(false),
+            late: Cell::default(),
             changed: Signal::default(),
         };
         for (index, slot) in members.slots.iter().enumerate() {
             if let Some(Some(source)) = attachment.sources.get(index) {
-                *slot.member.borrow_mut() = Some(attach(env, source, limit)?);
+                *slot.member.borrow_mut() = Some(attach(env, source, limits)?);
             }
             if let Some(Some(source)) = attachment.replacements.get(index) {
-                *slot.replacement.borrow_mut() = Some(slot.begin_replacement(env, source, limit)?);
+                *slot.replacement.borrow_mut() = Some(slot.begin_replacement(env, source, limits)?);
             }
         }
         members.look_whether_any_rotates();
@@ -149,6 +155,16 @@ impl Members {
     /// Whether a drive has next to nothing to do for this shard.
     pub(crate) fn is_idle(&self, drive: DriveIndex) -> bool {
         self.slot(drive).is_some_and(|slot| slot.outstanding() <= 1)
+    }
+
+    /// Drives with reads that take longer than the short limit: what they hold is read elsewhere, if it can be.
+    pub(crate) fn late(&self) -> DriveSet {
+        self.late.get()
+    }
+
+    pub(super) fn set_late(&self, drive: DriveIndex, is_late: bool) {
+        let late = self.late.get();
+        self.late.set(if is_late { late.with(drive) } else { late.without(drive) });
     }
 
     /// How often a slot was swapped: tells which of its drives something is about.
@@ -240,11 +256,11 @@ impl Slot {
         &self,
         env: &Env,
         source: &Arc<dyn DriveSource>,
-        limit: Duration,
+        limits: &LimitsByClass,
     ) -> env::Result<Rc<Replacement>> {
         let number = self.replacements.get() + 1;
         self.replacements.set(number);
-        let member = attach(env, source, limit)?;
+        let member = attach(env, source, limits)?;
         Ok(Rc::new(Replacement { member, number, failed: Cell::new(None), settled: Cell::new(None) }))
     }
 
@@ -254,8 +270,12 @@ impl Slot {
     }
 }
 
-pub(crate) fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Member>> {
-    Ok(Rc::new(Member::attach(env, source.as_ref(), limit)?))
+pub(crate) fn attach(
+    env: &Env,
+    source: &Arc<dyn DriveSource>,
+    limits: &LimitsByClass,
+) -> env::Result<Rc<Member>> {
+    Ok(Rc::new(Member::attach(env, source.as_ref(), limits)?))
 }
 
 /// Answers once a drive that is used no more has returned everything this shard asked of it.

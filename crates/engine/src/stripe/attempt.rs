@@ -97,6 +97,15 @@ fn gives_up(
     (gives_up && trouble.places.len() > known).then_some(Ended::Lost)
 }
 
+/// Whether a request looks elsewhere for what a drive takes long to read.
+fn is_hasty(request: &Request<'_>, how: &Attempt) -> bool {
+    matches!(request, Request::Read { .. } | Request::Write { .. })
+        && how.patience != Patience::Repair
+        && !how.settle
+        && how.filling.is_empty()
+        && how.moving.is_none()
+}
+
 impl Stripes {
     /// Plans and executes a request until it is done or cannot be. `trouble` collects what could not be read; what
     /// it holds already is planned around.
@@ -150,8 +159,18 @@ impl Stripes {
     ) -> Ended {
         let mut plan = self.take_plan();
         let ended = loop {
+            trouble.late = self.late_for(request, how, trouble);
             let health = self.health_for(stripe, request, trouble, how);
+            if !trouble.late.is_empty() && !health.parity_trusted {
+                // Redundancy does not tell what it would read, and could not follow a write.
+                trouble.is_patient = true;
+                continue;
+            }
             if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, *request, &health) {
+                if !trouble.late.is_empty() {
+                    trouble.is_patient = true;
+                    continue;
+                }
                 if how.held && !matches!(request, Request::Read { .. }) {
                     trouble.places.extend(self.unknown_places(stripe, self.columns_of(request)));
                 }
@@ -177,6 +196,7 @@ impl Stripes {
             if made_under != self.state().revision() {
                 continue; // The plan is about drives, or a health, of before.
             }
+            trouble.is_patient |= !plan.health().parity_trusted || !is_hasty(request, how);
             let known = trouble.places.len();
             let taken = std::mem::replace(host, Host::None);
             match self.execute(&plan, made_under, taken, trouble).await {
@@ -206,6 +226,12 @@ impl Stripes {
         ended
     }
 
+    /// Drives that a request does not read, as they take long; none if it waits for them.
+    fn late_for(&self, request: &Request<'_>, how: &Attempt, trouble: &Trouble) -> DriveSet {
+        let is_hasty = !trouble.is_patient && is_hasty(request, how);
+        if is_hasty { trouble.late.union(&self.members.late()) } else { DriveSet::EMPTY }
+    }
+
     pub(super) fn health_for(
         &self,
         stripe: StripeIndex,
@@ -215,7 +241,7 @@ impl Stripes {
     ) -> plan::Health {
         let mut excluded = self.unreadable_for(stripe, request);
         trouble.told.iter().for_each(|told| excluded.remove(told.drive));
-        let unreadable = trouble.drives.union(&how.unbelieved).union(&excluded);
+        let unreadable = trouble.drives.union(&trouble.late).union(&how.unbelieved).union(&excluded);
         let mut health = self.stripe_health(stripe, &unreadable);
         if !how.filling.is_empty() {
             let filling = how.filling.intersection(&self.in_service());

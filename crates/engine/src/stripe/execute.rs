@@ -197,7 +197,7 @@ impl Stripes {
             let zeros = self.zeros_within(read.drive, ByteRange::new(read.offset, read.len));
             let reading = match zeros.is_empty() {
                 _ if trouble.told.as_ref().is_some_and(|told| told.drive == read.drive) => Reading::Told,
-                true => Reading::Whole(self.start_read(plan, read, &member, memory)),
+                true => Reading::Whole(self.start_read(plan, read, &member, memory, trouble)),
                 false => Reading::Around(zeros),
             };
             started.push((member, reading));
@@ -226,10 +226,21 @@ impl Stripes {
         fault.map_or(Ok(()), Err)
     }
 
-    fn start_read(&self, plan: &Plan, read: &Read, member: &Member, memory: &mut Memory) -> Io {
+    fn start_read(
+        &self,
+        plan: &Plan,
+        read: &Read,
+        member: &Member,
+        memory: &mut Memory,
+        trouble: &Trouble,
+    ) -> Io {
         let mut buffers = Bufs::new();
         self.add_buffers(plan, read, memory, &mut buffers);
-        member.read(self.raw(read.offset), buffers)
+        let offset = self.raw(read.offset);
+        match !trouble.is_patient && self.is_had_elsewhere(read.drive) {
+            true => member.read_or_late(offset, buffers),
+            false => member.read(offset, buffers),
+        }
     }
 
     /// Adds the memory that a read of a plan goes into.
@@ -261,6 +272,10 @@ impl Stripes {
         }
         if member.is_some_and(|member| !self.members.is_in_slot(read.drive, member)) {
             return Fault::PlanAgain; // Another drive has the slot now.
+        }
+        if error.kind == IoErrorKind::Late {
+            trouble.late.insert(read.drive);
+            return Fault::PlanAgain;
         }
         if is_gone(&error) {
             self.fail_drive(read.drive, error, "read");

@@ -10,6 +10,7 @@ use crate::common::{MEMBER, Setup, VOLUME, drive, envs, pattern, write};
 use engine::{
     Attachment, FaultPolicy, ReadTerms, Report, Shard, ShardIndex, ShardMessage, ShardSeed, TaskKind,
 };
+use env::LimitsByClass;
 use env::mailbox::mailbox;
 use host::{Part, host};
 use kept::Kept;
@@ -28,7 +29,8 @@ const READ_ROOM: ByteCount = ByteCount(256 << 10);
 const SPARES: u16 = 24;
 
 fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
-    let policy = FaultPolicy { time_limit: Duration::from_millis(200), unrepaired_limit: 0 };
+    let policy =
+        FaultPolicy { limits: LimitsByClass::uniform(Duration::from_millis(200)), unrepaired_limit: 0 };
     let setup = Setup { policy, ..Setup::new(level, drives) };
     let mut sim = setup.sim(seed, SPARES);
     let all: Vec<SimDrive> = (0..drives + SPARES).map(|index| drive(&sim, index)).collect();

@@ -29,7 +29,7 @@ impl From<Refused> for Refusal {
                 IoErrorKind::Medium => (Errno::Io, "the data is unreadable and beyond recovery"),
                 IoErrorKind::Gone => (Errno::Io, "too many drives are gone"),
                 IoErrorKind::Changed => (Errno::Io, "a drive is not what it was"),
-                IoErrorKind::TimedOut => (Errno::Io, "a drive did not answer in time"),
+                IoErrorKind::TimedOut | IoErrorKind::Late => (Errno::Io, "a drive did not answer in time"),
                 IoErrorKind::OutOfSpace => (Errno::NoSpc, "no space left below a drive"),
                 IoErrorKind::NotSupported => (Errno::NotSup, "a drive cannot do this"),
                 IoErrorKind::ReadOnly => (Errno::Perm, "a drive is read-only"),

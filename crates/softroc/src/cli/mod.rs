@@ -239,6 +239,13 @@ pub struct Serve {
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
 
+    /// How long drives may take for an operation, such as remote.write=5s: the class (solid, rotating, remote), the operation
+    /// (short-read, read, write, flush, discard), and a time. May be given several times [default: 30s; 60s for flush and discard;
+    /// remote: write 2s, flush 10s, discard 60s; short-read 2s]. A read that redundancy can serve waits for short-read; a drive that exceeds
+    /// another limit is suspended until it answers, unless data are on it alone.
+    #[arg(long, value_name = "CLASS.OPERATION=TIME", value_parser = parse_time_limit)]
+    pub time_limit: Vec<(String, std::time::Duration)>,
+
     /// The UPS that this machine hangs on, as Network UPS Tools know it: NAME@HOST or NAME@HOST:PORT. While it is on battery, or is not
     /// heard, volumes that are write-back are write-through; when its battery is nearly empty, all are, and everything is flushed.
     #[arg(long, value_name = "NAME@HOST")]
@@ -526,6 +533,16 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     };
     let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
     if time.is_zero() { Err(format!("'{text}' is zero; give at least 1ms")) } else { Ok(time) }
+}
+
+/// Reads a time limit such as `remote.write=5s`.
+fn parse_time_limit(text: &str) -> Result<(String, std::time::Duration), String> {
+    let wrong =
+        || format!("'{text}' is not a time limit; expected CLASS.OPERATION=TIME, such as remote.write=5s");
+    let (name, time) = text.split_once('=').ok_or_else(wrong)?;
+    let limit = parse_duration(time)?;
+    env::LimitsByClass::default().set(name, limit)?;
+    Ok((name.to_owned(), limit))
 }
 
 /// Reads a time of whole seconds.

@@ -51,7 +51,7 @@ pub(crate) struct Devices {
 impl Devices {
     pub(crate) fn attach(env: &Env, spec: &VolumeSpec, devices: &[LogDevice]) -> env::Result<Rc<Devices>> {
         let attach = |device: &LogDevice| {
-            let member = Member::attach(env, device.source.as_ref(), spec.policy.time_limit)?;
+            let member = Member::attach(env, device.source.as_ref(), &spec.policy.limits)?;
             Ok(Rc::new(Device { id: device.id, member, standing: Cell::new(Standing::Serves) }))
         };
         let all = devices.iter().map(attach).collect::<env::Result<_>>()?;

@@ -1,0 +1,176 @@
+//! Drives that do not answer in time, as shards report them: suspended, or waited for.
+//!
+//! # Invariants
+//! - What is decided is decided for all shards and volumes of the array, by the failure handler: shards wait for it.
+//! - Drives are suspended only if no volume that is served loses anything by that, of all drives together that do not answer at the time: then
+//!   it is recorded on the others first ([`suspended`](super::suspended)). Where something is on these drives alone, none
+//!   of them is suspended: the volumes wait, and go on when the drives answer.
+//! - Reports come as requests run out of time: what cuts off several drives at once is found within [`GATHER`], as a rule, and decided together.
+//! - What is still to be recorded of lost redundancy is recorded first: by what the records say until then a drive could be spared that cannot.
+//! - What the controller itself writes to a member is waited for by the same rules, for [`LONGEST`] at most: as long as that is under way nothing
+//!   else can be recorded of the array, and no order about it be carried out.
+//! - While the controller stops, nobody is waited for.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::failures::{Failing, FailureReport};
+use crate::inventory::access::Access;
+use env::{IoError, IoErrorKind, Overseer};
+use ondisk::Cause;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use units::{DriveIndex, DriveSet};
+
+/// How long others are waited for that do not answer either.
+const GATHER: Duration = Duration::from_millis(250);
+
+/// How long a member that nobody can spare is waited for that does not take what the controller writes.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// How often it is looked at whether it can be spared.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// Watches over what the controller writes to members.
+pub(super) struct OwnWrites {
+    arrays: Weak<Arrays>,
+    is_looking: Cell<bool>,
+}
+
+impl OwnWrites {
+    pub(super) fn new(arrays: &Weak<Arrays>) -> Rc<OwnWrites> {
+        Rc::new(OwnWrites { arrays: arrays.clone(), is_looking: Cell::new(false) })
+    }
+}
+
+impl Overseer for OwnWrites {
+    fn changed(&self) {
+        let Some(arrays) = self.arrays.upgrade().filter(|_| !self.is_looking.replace(true)) else { return };
+        let env = arrays.env.clone();
+        env.spawn("members do not take records", async move { arrays.decide_own_writes().await });
+    }
+}
+
+/// Members of an array that are written to. Only one may be at a time, in the array's metadata turn.
+pub(super) struct Written<'a> {
+    arrays: &'a Arrays,
+    array: &'a Array,
+}
+
+impl Written<'_> {
+    pub(super) fn watch(&self, slot: usize, access: Option<&Access>) {
+        let Some(access) = access else { return };
+        let overseer: Weak<dyn Overseer> =
+            Rc::downgrade(&(self.arrays.own_writes.clone() as Rc<dyn Overseer>));
+        access.watch_writes(overseer, &self.arrays.limits);
+        self.array.work.written.borrow_mut().push((DriveIndex(slot as u16), access.clone()));
+    }
+}
+
+impl Drop for Written<'_> {
+    fn drop(&mut self) {
+        self.array.work.written.take().iter().for_each(|(_, access)| access.watch_writes_no_more());
+    }
+}
+
+/// Reports about drives that do not answer.
+#[derive(Default)]
+pub(crate) struct Silent {
+    reports: RefCell<Vec<FailureReport>>,
+    is_due: Cell<bool>,
+}
+
+impl Silent {
+    /// Whether it is time to decide.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_due.get()
+    }
+}
+
+impl Arrays {
+    /// Nobody waits for a drive that does not answer from now on.
+    pub(crate) fn wait_no_longer(&self) {
+        self.waits_no_longer.set(true);
+    }
+
+    /// What is written to members that are [named](Written::watch) is watched over as long as this lives: until all of it is awaited.
+    pub(super) fn watch_writes<'a>(&'a self, array: &'a Array) -> Written<'a> {
+        Written { arrays: self, array }
+    }
+
+    /// Decides about members that do not take what the controller writes, until there are none.
+    async fn decide_own_writes(self: &Rc<Self>) {
+        let begun = self.env.now();
+        loop {
+            let mut is_waiting = false;
+            for array in self.all() {
+                let mut overdue = array.work.written.borrow().clone();
+                overdue.retain(|(_, access)| access.is_overdue());
+                let lost = overdue.iter().fold(array.work.going.get(), |lost, (slot, _)| lost.with(*slot));
+                let goes_on = self.waits_no_longer.get()
+                    || !array.is_running()
+                    || self.env.now().since(begun) > LONGEST
+                    || can_spare(&array, &lost);
+                is_waiting |= !overdue.is_empty() && !goes_on;
+                overdue.iter().filter(|_| goes_on).for_each(|(_, access)| access.give_up_writes());
+            }
+            if !is_waiting {
+                self.own_writes.is_looking.set(false);
+                return;
+            }
+            self.env.sleep(LOOK_AGAIN_AFTER).await;
+        }
+    }
+
+    /// A shard reports a drive that does not answer.
+    pub(super) fn take_silent(self: &Rc<Self>, array: &Rc<Array>, report: FailureReport) {
+        let silent = &array.work.silent;
+        let is_first = silent.reports.borrow().is_empty();
+        silent.reports.borrow_mut().push(report);
+        if is_first {
+            let (this, array) = (self.clone(), array.clone());
+            self.env.spawn("drives that do not answer", async move {
+                this.env.sleep(GATHER).await;
+                array.work.silent.is_due.set(true);
+                array.work.changed.notify(&this.env);
+            });
+        }
+    }
+
+    /// Decides about the drives that do not answer. The caller has the metadata turn.
+    pub(super) async fn deal_with_silent(self: &Rc<Self>, array: &Rc<Array>) {
+        array.work.silent.is_due.set(false);
+        let reports = array.work.silent.reports.take();
+        let mut slots = DriveSet::EMPTY;
+        for report in reports.iter().filter(|report| report.is_about_present() == Some(true)) {
+            if array.in_use().contains(&report.drive.as_usize()) {
+                slots.insert(report.drive);
+            }
+        }
+        // What cannot be recorded for now is tried again by others.
+        let may_decide = array.work.doubts.get() == 0 && array.unrecorded.borrow().is_empty();
+        if !slots.is_empty() && may_decide && can_spare(array, &slots) {
+            let suspended = |slot: DriveIndex| Failing {
+                slot: slot.as_usize(),
+                cause: Cause::Suspended,
+                what: "it does not answer in time".to_owned(),
+                is_lasting: false,
+            };
+            self.put_out(array, slots.iter().map(suspended).collect()).await;
+        }
+        for report in reports {
+            let goes_on = self.waits_no_longer.get()
+                || !array.has(&report.volume)
+                || report.is_about_present() != Some(true)
+                || array.label().out().contains(report.drive);
+            let answer = if goes_on { Ok(()) } else { Err(IoError::new(IoErrorKind::Busy)) };
+            self.answer_report(report.from, report.number, answer);
+        }
+    }
+}
+
+/// Whether no volume that is served loses anything without these drives.
+fn can_spare(array: &Array, slots: &DriveSet) -> bool {
+    let served = array.served();
+    served.iter().all(|volume| array.tolerance(volume).costs(slots) == 0)
+}

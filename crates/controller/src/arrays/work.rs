@@ -1,0 +1,89 @@
+//! What shards have reported of an array, until it is dealt with.
+
+use crate::arrays::failures::FailureReport;
+use crate::arrays::initialised::InitReport;
+use crate::arrays::reports::ToRecord;
+use crate::arrays::silent::Silent;
+use crate::arrays::volume::Volume;
+use crate::inventory::access::Access;
+use engine::{RegionSet, ShardIndex};
+use env::sync::Signal;
+use ondisk::Uuid;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use units::{DriveIndex, DriveSet};
+
+/// While the array is started.
+#[derive(Default)]
+pub(crate) struct Running {
+    pub(super) stopped: Cell<bool>,
+    /// Whether somebody is trying to record failures for which there was no space.
+    pub(super) recording: Cell<bool>,
+}
+
+/// What shards have reported and what is to be done about it. Regions are the array's.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(super) failures: RefCell<Vec<FailureReport>>,
+    /// Drives that do not answer, and of which it is time to decide.
+    pub(super) silent: Silent,
+    pub(super) marks: RefCell<Vec<MarkReport>>,
+    pub(super) initialised: RefCell<Vec<InitReport>>,
+    /// Quiet regions whose marks may go, and those whose marks are about to go.
+    pub(super) quiet: RefCell<BTreeSet<u32>>,
+    /// ... and by which clearing.
+    pub(super) clearing: RefCell<BTreeMap<u32, u64>>,
+    /// How many clearings there have been.
+    pub(super) clearings: Cell<u64>,
+    /// What the recorder has to record.
+    pub(super) to_record: RefCell<Vec<ToRecord>>,
+    /// How much of that is about blocks and regions whose redundancy does not hold as it is recorded.
+    pub(super) doubts: Rc<Cell<u32>>,
+    /// Members that the controller writes to, watched over.
+    pub(super) written: RefCell<Vec<(DriveIndex, Access)>>,
+    /// Drives that are about to go out: that is being recorded on the others.
+    pub(super) going: Cell<DriveSet>,
+    /// Replacements of drives that go out, until they take over.
+    pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
+    /// Slots that are out and that the drive which was being filled for them is about to take.
+    pub(super) taking_over: RefCell<BTreeSet<usize>>,
+    /// Replacements that can no longer be written, by slot.
+    pub(super) lost_replacements: RefCell<BTreeMap<usize, Uuid>>,
+    /// Replacements that a shard could not take, until no label names them: they are not filled, and take no slot.
+    pub(super) unfillable: RefCell<BTreeSet<Uuid>>,
+    pub(super) changed: Signal,
+}
+
+impl Work {
+    /// Whether the failure handler has something to do.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.failures.borrow().is_empty()
+            || self.silent.is_due()
+            || !self.marks.borrow().is_empty()
+            || !self.initialised.borrow().is_empty()
+    }
+}
+
+/// Something that is to be recorded, and until then costs redundancy that the records promise.
+pub(super) struct Doubt(Rc<Cell<u32>>);
+
+impl Doubt {
+    pub(super) fn of(work: &Work) -> Doubt {
+        work.doubts.set(work.doubts.get() + 1);
+        Doubt(work.doubts.clone())
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+pub(crate) struct MarkReport {
+    pub(crate) from: ShardIndex,
+    pub(crate) number: u64,
+    pub(crate) volume: Rc<Volume>,
+    pub(crate) regions: RegionSet,
+}

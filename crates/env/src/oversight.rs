@@ -1,0 +1,63 @@
+//! Who watches over the operations of a drive that take too long.
+//!
+//! # Invariants
+//! - A drive that is watched over does not lose an operation by a time limit alone: one that is *overdue* stays in flight, and its waiter waits on,
+//!   until the drive returns it or whoever watches [gives up](crate::Member::give_up) on the drive. So nobody goes on without the last drive
+//!   that has something, and all that wait for one drive are told at once.
+//! - A read with a short limit is *late* when that has passed: its waiter hears of that ([`IoErrorKind::Late`](crate::IoErrorKind::Late)) and
+//!   may look elsewhere; the drive still has it, and it becomes overdue like any other.
+//! - An operation counts as late or overdue until the drive returns it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Weak;
+
+/// Whoever watches over the operations of a drive.
+///
+/// It is called from within whatever a drive or the executor is about: it starts no operation, and borrows nothing that a drive or a task may
+/// hold borrowed. It may wake and spawn tasks.
+pub trait Overseer {
+    /// The drive has operations that are late or overdue, as the member says, where it had none before, or the other way round.
+    fn changed(&self);
+}
+
+/// What is known of the operations of a member.
+#[derive(Default)]
+pub(crate) struct Oversight {
+    /// Operations that the drive has not returned.
+    pub(crate) outstanding: Cell<u32>,
+    /// Those of which the short limit has passed.
+    pub(crate) late: Cell<u32>,
+    /// Those of which the time limit has passed.
+    pub(crate) overdue: Cell<u32>,
+    overseer: RefCell<Option<Weak<dyn Overseer>>>,
+}
+
+impl Oversight {
+    pub(crate) fn watch(&self, overseer: Weak<dyn Overseer>) {
+        *self.overseer.borrow_mut() = Some(overseer);
+    }
+
+    pub(crate) fn watch_no_more(&self) {
+        *self.overseer.borrow_mut() = None;
+    }
+
+    /// Whether anybody watches, so that time limits do not decide by themselves.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.overseer.borrow().as_ref().is_some_and(|overseer| overseer.strong_count() > 0)
+    }
+
+    /// Whoever watches is to look.
+    pub(crate) fn tell(&self) {
+        let overseer = self.overseer.borrow().as_ref().and_then(Weak::upgrade);
+        if let Some(overseer) = overseer {
+            overseer.changed();
+        }
+    }
+}
+
+/// Counts one more or one less. Whether there were none before, or are none now.
+pub(crate) fn count(number: &Cell<u32>, is_more: bool) -> bool {
+    let before = number.get();
+    number.set(if is_more { before + 1 } else { before - 1 });
+    before == 0 || number.get() == 0
+}
