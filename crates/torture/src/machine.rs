@@ -246,7 +246,10 @@ impl Array {
     /// controller says that it costs none. That is not about blocks that cannot be read.
     pub fn unaccepted(&self, forced: &DriveSet) -> DriveSet {
         let faults = self.faults.borrow();
-        self.unreliable().minus(forced).minus(&faults.vouched()).union(&faults.unreadable())
+        let unreadable = faults.unreadable();
+        // The controller vouches for what it knows: that another drive cannot read some blocks it finds when it reads them.
+        let vouched = if unreadable.is_empty() { faults.vouched() } else { DriveSet::EMPTY };
+        self.unreliable().minus(forced).minus(&vouched).union(&unreadable)
     }
 
     /// Takes note of drives that cannot be relied on, for every volume that lies on it.

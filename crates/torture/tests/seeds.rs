@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 16] = [
+const AS_DRAWN: [(u64, bool, &str); 19] = [
     (
         10_899_218,
         false,
@@ -170,6 +170,21 @@ const AS_DRAWN: [(u64, bool, &str); 16] = [
         3_986_961_837,
         true,
         "windows of a reshape were saved over the data of a drive that had come back meanwhile (controller, arrays/members.rs)",
+    ),
+    (
+        2_903_177_147,
+        false,
+        "the harness took a stripe that a small log takes in pieces for one that is written at once",
+    ),
+    (
+        2_992_205_197,
+        false,
+        "a drive was taken out at no cost while the exclusion of what only it had was still to be recorded (controller, arrays/reports.rs)",
+    ),
+    (
+        2_992_206_483,
+        true,
+        "after a kill, what the cache had destaged was laid over a trim that came after it (engine, host/stripe_request.rs)",
     ),
 ];
 

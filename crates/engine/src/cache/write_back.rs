@@ -265,7 +265,7 @@ impl Cache {
     }
 
     /// Whether cells have bytes of a stripe that a write past them was laid over.
-    pub(super) fn is_kept_beneath(&self, stripe: StripeIndex, range: ByteRange) -> bool {
+    pub(crate) fn is_kept_beneath(&self, stripe: StripeIndex, range: ByteRange) -> bool {
         let has_any = |index| self.shard.cells().has_any(index, self.in_volume(stripe, range));
         self.uses_write_back() && self.index.get().is_some_and(has_any)
     }

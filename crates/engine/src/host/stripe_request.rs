@@ -204,7 +204,8 @@ async fn lay(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange, data: S
 
 /// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each drive is told;
 /// on others whole stripes become zeroes on every drive, which every level's redundancy agrees with; parts of stripes
-/// are left as they are.
+/// are left as they are. So are those of which the cache has something by then: of what it has destaged it keeps a copy until the drives are
+/// flushed, and a start after a kill writes that again.
 pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
     // What is dirty would be written after it.
     volume.clean_line(stripe).await?;
@@ -216,26 +217,34 @@ pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRa
         if !(is_whole && volume.is_well(volume.region_of(stripe)) && volume.is_initialised(stripe)) {
             return Ok(());
         }
-        let trimmed = trim_redundant(volume, stripe, within).await;
-        volume.note_written(stripe, false);
-        return trimmed;
+        return trim_redundant(volume, stripe, within).await;
     }
     let within = within.align_in(volume.spec.sector.bytes());
     if within.is_empty() {
         return Ok(());
     }
     let _held = lock_to_write(volume, stripe, within).await;
+    if volume.is_kept_beneath(stripe, within) {
+        return Ok(());
+    }
     // Where nobody follows it does not matter who gave it up and who did not.
     trim_drives(volume, stripe, within).await.map(drop)
 }
 
 /// Makes a whole stripe zeroes on every drive.
-async fn trim_redundant(
-    volume: &Rc<Recovery>,
-    stripe: StripeIndex,
-    within: ByteRange,
-) -> Result<(), IoError> {
-    let _held = lock_to_write(volume, stripe, within).await;
+async fn trim_redundant(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
+    let held = lock_to_write(volume, stripe, within).await;
+    if volume.is_kept_beneath(stripe, within) {
+        return Ok(());
+    }
+    let trimmed = trim_held(volume, stripe, within).await;
+    drop(held);
+    volume.note_written(stripe, false);
+    trimmed
+}
+
+/// The same, of a stripe that the caller holds.
+async fn trim_held(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
     let _by_journal = volume.go_by_journal();
     let _writing = begin_write(volume, volume.region_of(stripe)).await?;
     volume.silence(stripe).await?;
