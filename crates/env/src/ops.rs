@@ -13,7 +13,7 @@
 use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
 use crate::health::DriveHealth;
-use crate::oversight::{Oversight, count};
+use crate::oversight::{Heard, Oversight, Terms, count};
 use crate::time::Instant;
 use crate::traffic::{Operation, Timed, TrafficRow};
 use crate::{buffers::Bufs, drive::IoRequest, drive::StatusExtent};
@@ -116,42 +116,6 @@ enum State {
         told: bool,
         error: IoError,
     },
-}
-
-/// Who hears that an operation takes too long.
-pub(crate) enum Heard {
-    /// Whoever waits for it: it has failed for them.
-    Waiter(Waiter, IoError),
-    /// Whoever watches over the drive.
-    Overseer(Rc<Oversight>),
-}
-
-impl Heard {
-    pub(crate) fn hear(self, executor: &Executor) {
-        match self {
-            Heard::Waiter(waiter, error) => waiter.hear(executor, error),
-            Heard::Overseer(oversight) => oversight.tell(),
-        }
-    }
-}
-
-/// On what terms an operation starts.
-pub(crate) struct Terms {
-    /// When its time is up.
-    pub(crate) deadline: Instant,
-    /// How much more the drive has when its waiter does not wait on: not zero of a read with a short limit.
-    pub(crate) rest: Duration,
-    /// Where it counts as outstanding until the drive returns it, and who watches over it.
-    pub(crate) oversight: Option<Rc<Oversight>>,
-    /// Ends when the drive returns it.
-    pub(crate) metered: Option<Metered>,
-}
-
-impl Terms {
-    /// Those of an operation over which nobody watches.
-    pub(crate) fn until(deadline: Instant) -> Terms {
-        Terms { deadline, rest: Duration::ZERO, oversight: None, metered: None }
-    }
 }
 
 struct Slot {

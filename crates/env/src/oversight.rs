@@ -8,8 +8,13 @@
 //!   may look elsewhere; the drive still has it, and it becomes overdue like any other.
 //! - An operation counts as late or overdue until the drive returns it.
 
+use crate::error::IoError;
+use crate::executor::Executor;
+use crate::ops::{Metered, Waiter};
+use crate::time::Instant;
 use std::cell::{Cell, RefCell};
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 /// Whoever watches over the operations of a drive.
 ///
@@ -60,4 +65,40 @@ pub(crate) fn count(number: &Cell<u32>, is_more: bool) -> bool {
     let before = number.get();
     number.set(if is_more { before + 1 } else { before - 1 });
     before == 0 || number.get() == 0
+}
+
+/// Who hears that an operation takes too long.
+pub(crate) enum Heard {
+    /// Whoever waits for it: it has failed for them.
+    Waiter(Waiter, IoError),
+    /// Whoever watches over the drive.
+    Overseer(Rc<Oversight>),
+}
+
+impl Heard {
+    pub(crate) fn hear(self, executor: &Executor) {
+        match self {
+            Heard::Waiter(waiter, error) => waiter.hear(executor, error),
+            Heard::Overseer(oversight) => oversight.tell(),
+        }
+    }
+}
+
+/// On what terms an operation starts.
+pub(crate) struct Terms {
+    /// When its time is up.
+    pub(crate) deadline: Instant,
+    /// How much more the drive has when its waiter does not wait on: not zero of a read with a short limit.
+    pub(crate) rest: Duration,
+    /// Where it counts as outstanding until the drive returns it, and who watches over it.
+    pub(crate) oversight: Option<Rc<Oversight>>,
+    /// Ends when the drive returns it.
+    pub(crate) metered: Option<Metered>,
+}
+
+impl Terms {
+    /// Those of an operation over which nobody watches.
+    pub(crate) fn until(deadline: Instant) -> Terms {
+        Terms { deadline, rest: Duration::ZERO, oversight: None, metered: None }
+    }
 }
