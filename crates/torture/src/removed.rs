@@ -114,7 +114,9 @@ pub(crate) fn removals(first: &Rc<Scene>, when: When, many: Sets) -> Vec<Removed
                 Place::OwnDrives => when == When::InTheCrash || when.may_lose(volume),
             };
             if volume.setup.place != Place::SameDrives {
-                let gone = if when == When::Stopped && is_looked_at { slots.union(&out) } else { slots };
+                // Those that are rebuilt may have what the others lack by now: then they are not left out.
+                let is_without_out = when == When::Stopped && is_looked_at && volume.survives(&out);
+                let gone = if is_without_out { slots.union(&out) } else { slots };
                 let names = volume.array.names.borrow();
                 removed.names.extend(gone.iter().map(|slot| names[slot.as_usize()].clone()));
             }
