@@ -212,16 +212,20 @@ impl Faults {
         }
     }
 
-    /// Another drive has the slot. Whether it is there; nothing else is wrong with it.
-    pub fn replaced(&mut self, slot: DriveIndex, is_present: bool) {
+    /// Another drive has the slot. Of what was wrong with it in an earlier slot, blocks that no write repaired are left.
+    pub fn replaced(&mut self, slot: DriveIndex, drive: &SimDrive) {
         if !self.asked_out.contains(slot) {
             self.broken[slot.as_usize()] = None;
         }
         for wrong in [&mut self.dead, &mut self.away, &mut self.unreadable, &mut self.stuck] {
             wrong.remove(slot);
         }
-        if !is_present {
+        if !drive.can_be_opened() {
             self.dead.insert(slot);
+        }
+        if drive.has_stuck_sectors() {
+            self.cannot_read(slot);
+            self.stuck.insert(slot);
         }
         self.ever.insert(slot);
     }

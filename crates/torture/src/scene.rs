@@ -353,7 +353,7 @@ impl Scene {
         if drive.can_be_opened() && !drive.is_present() {
             self.machine.taken_smaller.borrow_mut().insert(name.clone());
         }
-        self.array.faults.borrow_mut().replaced(slot, drive.can_be_opened());
+        self.array.faults.borrow_mut().replaced(slot, drive);
         // One that was filled before it took the slot has all that it should.
         if shown.state != controller::DriveState::Online {
             self.array.out.set(self.array.out.get().with(slot));

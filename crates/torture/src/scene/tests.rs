@@ -199,3 +199,23 @@ fn the_operators_word_is_not_about_blocks_that_cannot_be_read_since() {
     scene.synced.set(true);
     assert!(!scene.may_fail(), "redundancy agrees");
 }
+
+/// Seed 2992205889: blocks that no write repaired came along when a drive that had been replaced took another slot.
+#[test]
+fn blocks_that_no_write_repairs_are_a_fault_of_the_drive_in_whichever_slot() {
+    let options = Options { levels: vec![Level::Raid1], ..Options::default() };
+    let setup = Setup::draw(715, &options);
+    let mut sim = simulation(&setup, 0);
+    let scene = Scene::new(setup.clone(), sim.handle(), Rc::new(Story::new(false)));
+    let block = ByteRange::new(ByteOffset(0), ByteCount(4096));
+    for (nth, writes) in [None, Some(Some(2)), Some(None)].into_iter().enumerate() {
+        let drive = sim.add_drive(&format!("other{nth}"), setup.drives[0].clone());
+        if let Some(writes) = writes {
+            drive.make_stuck(block, writes);
+        }
+        let slot = DriveIndex(1);
+        let mut faults = scene.array.faults.borrow_mut();
+        faults.replaced(slot, &drive);
+        assert_eq!(faults.unreadable().contains(slot), writes.is_some(), "{writes:?}");
+    }
+}

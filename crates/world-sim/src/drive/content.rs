@@ -122,6 +122,11 @@ impl Content {
         self.current.is_unreadable(range)
     }
 
+    /// Whether any sector, now or after a power cut, cannot be read that a write may leave so.
+    pub fn has_stuck(&self) -> bool {
+        std::iter::once(&self.current).chain(&self.durable).any(Layer::has_stuck)
+    }
+
     /// Reads what the drive says is there, rot and all. Unreadable sectors are the caller's business.
     pub fn read(&self, start: ByteOffset, target: &mut [u8]) {
         self.current.read(start, target);

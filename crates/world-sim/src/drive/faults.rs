@@ -162,6 +162,11 @@ impl Layer {
             && self.faults.range(self.sectors(range)).any(|(_, fault)| fault.is_unreadable())
     }
 
+    /// Whether any sector cannot be read that a write may leave so.
+    pub fn has_stuck(&self) -> bool {
+        self.faults.values().any(|fault| matches!(fault, Fault::Stuck(_)))
+    }
+
     fn said(&self, range: ByteRange) -> Vec<u8> {
         let mut bytes = vec![0; range.len.as_usize()];
         self.read(range.start, &mut bytes);

@@ -328,6 +328,11 @@ impl SimDrive {
         self.state().content.lay(range, &Fault::Stuck(writes));
     }
 
+    /// Whether it has sectors that [`SimDrive::make_stuck`] left unreadable, now or after a power cut.
+    pub fn has_stuck_sectors(&self) -> bool {
+        self.cell.state.borrow().content.has_stuck()
+    }
+
     /// The sectors of `range` read as something else, without an error, until they are rewritten.
     pub fn rot(&self, range: ByteRange) {
         self.note("rots");
