@@ -27,6 +27,8 @@ pub struct Faults {
     busy: Vec<Option<u64>>,
     /// Slots whose drive an operator has asked to have taken out, and who has not looked yet which drive that met.
     asked_out: DriveSet,
+    /// Slots whose drive an operator has ordered out at no cost, without an answer yet: it may be out already.
+    ordered: DriveSet,
     /// Drives that the controller took out for an operator who accepted no loss, and beside which nothing went wrong since.
     vouched: DriveSet,
     /// How often something happened that may cost a drive its place.
@@ -50,6 +52,7 @@ impl Faults {
             broken: vec![None; drives],
             busy: vec![None; drives],
             asked_out: DriveSet::EMPTY,
+            ordered: DriveSet::EMPTY,
             vouched: DriveSet::EMPTY,
             happened: 0,
             dead: DriveSet::EMPTY,
@@ -77,6 +80,7 @@ impl Faults {
         let left = DriveSet::first(DriveCount(count as u16));
         let all = [
             &mut self.asked_out,
+            &mut self.ordered,
             &mut self.vouched,
             &mut self.dead,
             &mut self.away,
@@ -164,7 +168,21 @@ impl Faults {
     /// An operator orders what costs data, and accepts no loss: the drive is taken only if that costs none by then.
     pub fn may_be_taken(&mut self, slot: DriveIndex) {
         self.ever.insert(slot);
+        self.ordered.insert(slot);
         self.happened += 1;
+    }
+
+    /// That order was answered: whether the drive is out is known.
+    pub fn answered(&mut self, slot: DriveIndex) {
+        self.ordered.remove(slot);
+    }
+
+    /// The process ended in that life: nobody is told what became of orders that were not answered.
+    pub fn crash(&mut self, life: u64) {
+        self.doubt();
+        for slot in std::mem::take(&mut self.ordered).iter() {
+            self.suspect(slot, life);
+        }
     }
 
     /// The operator who asked accepts no loss: what the controller takes out costs no data, unless more goes wrong.
@@ -359,9 +377,10 @@ pub fn later_to(
     });
 }
 
-/// Whether every volume of its array survives it if, besides what is wrong already, a drive goes.
+/// Whether every volume of its array survives it if, besides what is wrong already and what may become of orders, a drive goes.
 pub fn may_lose(scene: &Scene, index: DriveIndex) -> bool {
-    let all = scene.array.unreliable().with(index);
+    let ordered = scene.array.faults.borrow().ordered;
+    let all = scene.array.unreliable().union(&ordered).with(index);
     if scene.is_redundant() { scene.array.survives(&all) } else { all.count().0 <= 1 }
 }
 

@@ -81,6 +81,7 @@ impl Operator<'_> {
             true => take_out(self.host, action, slot, false).await?,
             false => self.order_what_cannot_be(action, slot).await?,
         };
+        scene.array.faults.borrow_mut().answered(slot);
         if matches!(answer, Answer::WouldLoseData | Answer::Refused) {
             is_as_before(self.host, slot, &shown).await?;
             if repeats {

@@ -336,7 +336,7 @@ impl Run {
         // What nobody read any more before the crash went astray all the same.
         crate::silent::note_strays(&self.scene);
         for scene in self.scene.volumes() {
-            scene.array.faults.borrow_mut().doubt();
+            scene.array.faults.borrow_mut().crash(scene.machine.life.get());
             scene.crash(fate);
         }
         match fate {

@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 20] = [
+const AS_DRAWN: [(u64, bool, &str); 21] = [
     (
         10_899_218,
         false,
@@ -190,6 +190,11 @@ const AS_DRAWN: [(u64, bool, &str); 20] = [
         2_992_205_889,
         false,
         "the harness forgot that blocks of a drive cannot be repaired when that took another slot (scene/tests.rs)",
+    ),
+    (
+        2_992_206_213,
+        false,
+        "the harness did not know that a drive may be out whose order was cut off by a crash (scene/tests.rs)",
     ),
 ];
 

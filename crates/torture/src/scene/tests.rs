@@ -219,3 +219,26 @@ fn blocks_that_no_write_repairs_are_a_fault_of_the_drive_in_whichever_slot() {
         assert_eq!(faults.unreadable().contains(slot), writes.is_some(), "{writes:?}");
     }
 }
+
+/// Seed 2992206213: a drive was taken out at no cost once another one was rebuilt, and the process was killed before it said so. That
+/// other one died before the next start had told.
+#[test]
+fn a_drive_that_was_ordered_out_may_be_out_until_the_order_is_answered() {
+    let scene = with_journal(Level::Raid6);
+    let (out, ordered, other) = (DriveIndex(0), DriveIndex(1), DriveIndex(2));
+    let faults = &scene.array.faults;
+    scene.presence.set(Presence::There);
+    scene.array.out.set(DriveSet::EMPTY.with(out));
+    assert!(crate::faults::may_lose(&scene, other), "one drive is out");
+    let before = faults.borrow().clone();
+    faults.borrow_mut().may_be_taken(ordered);
+    assert!(!crate::faults::may_lose(&scene, other), "and one may be");
+    faults.borrow_mut().was_refused(ordered, &before);
+    faults.borrow_mut().answered(ordered);
+    assert!(crate::faults::may_lose(&scene, other), "the order was refused");
+    faults.borrow_mut().may_be_taken(ordered);
+    faults.borrow_mut().crash(3);
+    assert!(!crate::faults::may_lose(&scene, other), "nobody was told what became of the order");
+    faults.borrow_mut().known(4);
+    assert!(crate::faults::may_lose(&scene, other), "the next start has told");
+}
