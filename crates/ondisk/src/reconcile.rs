@@ -257,8 +257,11 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
     if member.is_online() {
         return FoundMember { drive, role: Role::Current, reason: None, replacement: None };
     }
-    let sentence =
-        format!("{0} is out ({1}); run 'softroc drive online {0}' to use it again", seen.name, why(member));
+    let sentence = format!(
+        "{0} is out ({1}); run 'softroc drive online {0}' to use it again once its volumes are started",
+        seen.name,
+        why(member)
+    );
     say(Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
 }
 

@@ -37,8 +37,20 @@ impl Lifecycle {
         let Some((array, slot)) = place.filter(|(array, _)| array.is_running()) else {
             // Perhaps it is back, and an array can be assembled with it, or it belongs to one that is started.
             let (drive, notes) = self.register_drive(&drive.name, None).await?;
-            return match self.slot_out_of(&drive) {
-                Some((array, slot)) => self.bring_back(&array, slot, &drive).await,
+            if let Some((array, slot)) = self.slot_out_of(&drive) {
+                return self.bring_back(&array, slot, &drive).await;
+            }
+            let waits = self
+                .arrays
+                .place_of(&drive)
+                .filter(|(array, slot)| !array.is_running() && !array.label().member[*slot].is_online());
+            return match waits {
+                Some((array, _)) => Err(wrong(format!(
+                    "drive {} is out of {}, which is not started: it is brought back once that is; 'softroc volume show {}' says what it waits for",
+                    drive.name,
+                    array.names(),
+                    array.name()
+                ))),
                 None => Ok((drive, notes)),
             };
         };
