@@ -3,7 +3,7 @@
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, arrive, byte, expect_content, flush, order, prepared, reshape, task};
-use controller::{Command, TaskState, VolumeState};
+use controller::{Command, ErrorKind, ReshapeVolume, TaskState, VolumeState};
 use env::{Buf, IoErrorKind};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -172,4 +172,28 @@ fn a_volume_that_lost_a_drive_while_its_move_began_is_there_when_the_drive_is() 
         expect_content(&mut bench, bytes);
     }
     assert!(refused > 5 && gone_on > 5, "{refused} of 50 were refused, {gone_on} go on after a start");
+}
+
+/// A stripe of the new layout needs more memory than a shard has. The order was refused after labels had named the layout: after a crash
+/// in between, the volume was offline until it was started with more memory; torture found it.
+#[test]
+fn a_layout_whose_stripes_need_more_memory_than_there_is_is_refused_before_anything_is_recorded() {
+    let way = WAYS[1];
+    let mut bench = prepared(way, 1, 16 * MIB);
+    let bytes = bench.show("data").capacity_bytes;
+    let large = || Command::VolumeReshape(ReshapeVolume { strip_bytes: Some(MIB), ..order(way) });
+    let message = bench.refused(ErrorKind::WrongState, large());
+    assert!(message.contains("'data' cannot be moved") && message.contains("--memory"), "{message}");
+    for steps in (0..240).step_by(8) {
+        let ordered = bench.begin_ask(large());
+        for _ in 0..steps {
+            bench.sim.step();
+        }
+        drop(ordered);
+        end(&mut bench, End::PowerCut);
+        bench.boot(&["a", "b", "c", "d"]);
+        let shown = bench.show("data");
+        assert!(shown.state.serves(), "{steps} events: {:?}", shown.reasons);
+    }
+    expect_content(&mut bench, bytes);
 }

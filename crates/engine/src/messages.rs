@@ -10,6 +10,7 @@ use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
 use ::cache::RequestTag;
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
+use layout::Geometry;
 use ondisk::Uuid;
 use state::{Change, RegionIndex, RegionSet, StripeSet, VolumeState};
 use std::sync::Arc;
@@ -127,6 +128,8 @@ pub enum ShardMessage {
         /// What it came to.
         outcome: StripeOutcome,
     },
+    /// Whether a volume of that name and layout could be served, by the memory that its stripes need.
+    CanServe(Box<(String, Geometry)>, Done),
     /// Begin serving a volume.
     Attach(Box<Attachment>, Done),
     /// Stop serving a volume: new requests fail, those under way finish first. That takes no longer than drives are

@@ -9,10 +9,11 @@ use crate::messages::{
     answer_control,
 };
 use crate::shard::Resources;
-use crate::volume::VolumeId;
+use crate::volume::{VolumeId, worst_scratch};
 use env::sync::Taken;
 use env::{DriveSource, Env, IoError, IoErrorKind, Targets, mailbox};
 
+use layout::Geometry;
 use ondisk::Uuid;
 use state::Change;
 use std::cell::RefCell;
@@ -149,14 +150,16 @@ impl Shard {
                 inner.exchange.enqueue(Job { request, then: Then::Remote(from, ticket) });
             }
             ShardMessage::StripeRequestDone { ticket, outcome } => inner.exchange.came_back(ticket, outcome),
+            ShardMessage::CanServe(volume, done) => {
+                answer_control(&done, self.check_memory(&volume.0, &volume.1));
+            }
             ShardMessage::Attach(attachment, done) => answer_control(&done, self.attach(&attachment)),
             ShardMessage::Detach(id, leaving, done) => {
                 self.env().spawn("detach", self.clone().detach(id, leaving, done));
             }
             ShardMessage::Apply(id, change, drive, done) => self.take_change(id, &change, drive, done),
             ShardMessage::SetPolicy(id, policy, done) => {
-                self.volume(id).into_iter().for_each(|volume| volume.set_policy(policy));
-                answer_control(&done, Ok(()));
+                self.change(id, &done, |volume| volume.set_policy(policy));
             }
             ShardMessage::SetJournal(id, place, done) => {
                 self.env().spawn("change the journal", self.clone().set_journal(id, place, done));
@@ -184,10 +187,7 @@ impl Shard {
                 answer_control(&done, Ok(()));
             }
             ShardMessage::LeaveCells(done) => answer_control(&done, inner.resources.cells().leave()),
-            ShardMessage::Rename(id, name, done) => {
-                self.volume(id).iter().for_each(|volume| volume.rename(&name));
-                answer_control(&done, Ok(()));
-            }
+            ShardMessage::Rename(id, name, done) => self.change(id, &done, |volume| volume.rename(&name)),
             ShardMessage::Reshape(id, order, done) => self.reshape(id, order, done),
             ShardMessage::EndReshape(id, leaving, done) => self.end_reshape(id, leaving, &done),
             ShardMessage::StartTask(order, done) => {
@@ -206,14 +206,7 @@ impl Shard {
     fn attach(&self, attachment: &Attachment) -> Result<(), String> {
         let volume = Volume::attach(&self.inner.resources, &self.inner.exchange, attachment)
             .map_err(|error| error.to_string())?;
-        let need = volume.worst_scratch();
-        if need > self.scratch_total() {
-            return Err(format!(
-                "volume '{}' needs {need} of memory for one stripe, but a shard has {} for that; start with a larger --memory",
-                volume.name(),
-                self.scratch_total()
-            ));
-        }
+        self.check_memory(&volume.name(), volume.geometry())?;
         let (recovery, env) = (Rc::downgrade(volume.recovery()), self.env().clone());
         volume.when_unsynced(move || {
             if let Some(recovery) = recovery.upgrade() {
@@ -229,6 +222,25 @@ impl Shard {
             self.env().spawn("background initialisation", rest);
         }
         Ok(())
+    }
+
+    /// Whether there is memory for one stripe of a volume.
+    fn check_memory(&self, name: &str, geometry: &Geometry) -> Result<(), String> {
+        let (need, has) = (worst_scratch(geometry), self.scratch_total());
+        if need > has {
+            return Err(format!(
+                "volume '{name}' needs {need} of memory for one stripe, but a shard has {has} for that; start with a larger --memory"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Changes a volume at once, if it is served, and confirms that.
+    fn change(&self, id: VolumeId, done: &Done, change: impl FnOnce(&Volume)) {
+        if let Some(volume) = self.volume(id) {
+            change(&volume);
+        }
+        answer_control(done, Ok(()));
     }
 
     fn volume_or(&self, id: VolumeId) -> Result<Rc<Volume>, String> {

@@ -155,3 +155,9 @@ pub fn served(geometry: &Geometry) -> Geometry {
     }
     geometry.shape().geometry(wide, geometry.member_size()).unwrap_or(*geometry)
 }
+
+/// The most memory that one stripe of a layout can need.
+pub(crate) fn worst_scratch(geometry: &Geometry) -> ByteCount {
+    let cells = u64::from(geometry.drives().0) + u64::from(geometry.parity_strips()) + 1;
+    geometry.strip().bytes() * cells
+}

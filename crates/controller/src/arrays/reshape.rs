@@ -232,10 +232,12 @@ impl Arrays {
             let _turn = array.metadata.take(1).await;
             // Whoever has the turn before changes places as well.
             let before = array.places().len();
-            let recorded = match next() {
-                Ok(next) => self.record_beginning(array, volume, next, drives).await,
-                Err(error) => Err(error),
+            let recorded = async {
+                let next = next()?;
+                self.check_memory_of_parts(volume, &next).await?;
+                self.record_beginning(array, volume, next, drives).await
             };
+            let recorded = recorded.await;
             if recorded.is_err() && volume.label().reshape.is_none() {
                 let mut places = array.places();
                 places.truncate(before);
@@ -259,6 +261,22 @@ impl Arrays {
             }
         }
         begun
+    }
+
+    /// Whether shards can serve the parts of a volume: without, no start could serve it from the moment on that its label names them.
+    async fn check_memory_of_parts(&self, volume: &Volume, next: &Label) -> Result<()> {
+        let invalid = |error: ondisk::Error| Error::new(ErrorKind::Invalid, error.to_string());
+        for part in
+            next.volume.iter().filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume.uuid()))
+        {
+            let geometry = engine::served(&part.geometry(next.member.len()).map_err(invalid)?);
+            let part = Box::new((volume.name(), geometry));
+            self.tell_shards(|done| ShardMessage::CanServe(part.clone(), done)).await.map_err(|why| {
+                let sentence = format!("'{}' cannot be moved: by that layout {why}", volume.name());
+                Error::new(ErrorKind::WrongState, sentence)
+            })?;
+        }
+        Ok(())
     }
 
     async fn record_beginning(

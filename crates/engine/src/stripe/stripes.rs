@@ -4,6 +4,7 @@ use crate::attachment::Attachment;
 use crate::members::Drives;
 use crate::messages::ShardIndex;
 use crate::stripe::{CleanUse, DirtyRegions, Flush, Initialising, JournalSlot};
+use crate::volume::worst_scratch;
 use env::Buf;
 use env::locks::Mode;
 use env::sync::Signal;
@@ -138,9 +139,7 @@ impl Stripes {
 
     /// The most memory that one stripe of the volume can need.
     pub(crate) fn worst_scratch(&self) -> ByteCount {
-        let geometry = self.geometry();
-        let cells = u64::from(geometry.drives().0) + u64::from(geometry.parity_strips()) + 1;
-        geometry.strip().bytes() * cells
+        worst_scratch(self.geometry())
     }
 
     /// Whether nothing was ever written to a region, nor is about to be: its first write waits for the mark while it
