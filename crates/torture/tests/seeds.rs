@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 22] = [
+const AS_DRAWN: [(u64, bool, &str); 23] = [
     (
         10_899_218,
         false,
@@ -200,6 +200,11 @@ const AS_DRAWN: [(u64, bool, &str); 22] = [
         551_200_097,
         false,
         "the harness held an order against a layout that the volume was ordered to meanwhile",
+    ),
+    (
+        662_000_033,
+        false,
+        "labels named a layout for which shards have no memory, and no start could serve it (controller/tests/reshape_begins.rs)",
     ),
 ];
 
