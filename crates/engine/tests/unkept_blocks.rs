@@ -1,8 +1,8 @@
 //! Blocks that a drive cannot read and that a write does not repair, always or at first: they cost exactly themselves.
 
 use crate::common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, stale,
-    stale_on, write,
+    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
+    slots, stale, stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
 use env::IoErrorKind;
@@ -320,4 +320,44 @@ fn what_a_drive_did_not_keep_is_no_matter_of_the_one_that_took_its_slot() {
         were_caught += u32::from(is_caught.expect("no stall"));
     }
     assert!((1..80).contains(&were_caught), "the repair was caught under way {were_caught} times of 80");
+}
+
+/// A drive of a RAID 5EE did not keep a block, and was lost. Its strips came back from the distributed spare to the drive that took its
+/// place. The block stayed excluded there: hosts could not read what another drive did not keep in the same columns.
+#[test]
+fn what_a_drive_did_not_keep_is_kept_by_the_one_that_gets_it_from_the_distributed_spare() {
+    let setup = Setup::new(Level::Raid5ee, 5);
+    let mut sim = setup.sim(41, 1);
+    let (slot, offset) = data(&setup, 3, 1);
+    let (other, beside) = data(&setup, 3, 0);
+    let (victim, other) = (drive(&sim, slot), drive(&sim, other));
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let (volume, slot) = (bench.volume().clone(), DriveIndex(slot));
+        let bytes = pattern(1, volume.spec().capacity.0);
+        write(&volume, 0, &bytes).await.expect("writable");
+        break_sectors(&victim, offset, 512, Unkept::Taken);
+        let is_excluded = || volume.recorded_state().is_excluded(slot, range(offset, 512));
+        assert_eq!(unreadable(&volume, &bytes, "broken").await, [0; 0]);
+        bench.env.sleep(SECOND).await;
+        assert!(is_excluded(), "it was repaired in vain");
+        victim.fail_now();
+        assert_eq!(unreadable(&volume, &bytes, "lost").await, [0; 0]);
+        bench.begin(TaskKind::Relocate { slot }, PACE).await;
+        assert_eq!(bench.ended().await, [TaskOutcome::Done]);
+        let moved = |to_spare| Change::Moved { slot, regions: regions(&setup), to_spare };
+        bench.tell(|done| ShardMessage::Apply(VOLUME, moved(true), None, Some(done))).await;
+        let source = Some(open(&bench.env, 5).await);
+        let change = NewDrive { slot, source, stale: RegionSet::EMPTY, in_service: slots(&[0, 1, 2, 3, 4]) };
+        bench.tell(|done| change.message(done)).await;
+        bench.reports.borrow_mut().clear();
+        bench.begin(TaskKind::Restore { slot }, PACE).await;
+        assert_eq!(bench.ended().await, [TaskOutcome::Done]);
+        bench.tell(|done| ShardMessage::Apply(VOLUME, moved(false), None, Some(done))).await;
+        assert!(!is_excluded(), "the new drive has it");
+        break_sectors(&other, beside, 512, Unkept::Taken);
+        assert_eq!(unreadable(&volume, &bytes, "restored").await, [0; 0]);
+    })
+    .expect("no stall");
 }

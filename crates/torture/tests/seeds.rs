@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 23] = [
+const AS_DRAWN: [(u64, bool, &str); 24] = [
     (
         10_899_218,
         false,
@@ -205,6 +205,11 @@ const AS_DRAWN: [(u64, bool, &str); 23] = [
         662_000_033,
         false,
         "labels named a layout for which shards have no memory, and no start could serve it (controller/tests/reshape_begins.rs)",
+    ),
+    (
+        662_000_621,
+        false,
+        "blocks stayed excluded on the drive that got them from the distributed spare (engine/tests/unkept_blocks.rs)",
     ),
 ];
 

@@ -450,13 +450,20 @@ impl Stripes {
         readable
     }
 
+    /// Whether the drive of a slot gets what a plan writes there. What is copied it has already, unless that comes back to it from somewhere else.
+    pub(super) fn is_for_drive_of(&self, plan: &Plan, slot: DriveIndex) -> bool {
+        let comes_back = plan.health().relocated == Some(slot);
+        let is_copy = matches!(plan.request(), Request::Copy { .. });
+        !is_copy || comes_back || self.members.replacement(slot).is_none()
+    }
+
     /// A plan's writes are done: blocks that were excluded and are kept now are so no more. Those that drives have just `refused` stay
     /// excluded: what can be read there is older.
     pub(super) async fn look_at_excluded(self: &Rc<Self>, plan: &Plan, refused: &[Told]) {
-        if self.state().excluded_somewhere().is_empty() || matches!(plan.request(), Request::Copy { .. }) {
+        if self.state().excluded_somewhere().is_empty() {
             return;
         }
-        for write in plan.writes() {
+        for write in plan.writes().iter().filter(|write| self.is_for_drive_of(plan, write.drive)) {
             let Ok(member) = self.member(write.drive) else { continue };
             let of_drive = refused.iter().filter(|told| told.drive == write.drive).map(|told| told.range);
             let taken = outside(ByteRange::new(write.offset, write.len), of_drive.collect());

@@ -341,10 +341,7 @@ impl Stripes {
         slot: DriveIndex,
         start: impl Fn(&Rc<Member>) -> DriveOp,
     ) {
-        // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
-        let comes_back = plan.health().relocated == Some(slot);
-        let is_copy = matches!(plan.request(), Request::Copy { .. });
-        if !is_copy || comes_back || self.members.replacement(slot).is_none() {
+        if self.is_for_drive_of(plan, slot) {
             ops.ask(self, slot, &start);
         }
         ops.ask_replacement(self, slot, &start);
