@@ -55,14 +55,12 @@ impl Arrays {
         next.confirmed = array.confirmed();
         // Before a start has read the record it is not known here, and there all the same.
         next.initialisation_blocks = array.record_blocks().or(next.initialisation_blocks);
-        let before = array.label();
+        let (before, _going) = (array.label(), Going(array));
         next.generation = next.generation.max(before.generation);
         // A drive that was to join, and does not, has no place any more.
         failing.retain(|one| one.slot < next.member.len());
-        let _going = Going(array);
         loop {
             self.judge_by_policy(array, &mut failing);
-            array.work.going.set(slots(failing.iter().map(|failing| failing.slot)));
             next.generation += 1;
             for (member, was) in next.member.iter_mut().zip(&before.member) {
                 if member.is_online() && (!was.is_online() || was.uuid != member.uuid) {
@@ -128,6 +126,7 @@ impl Arrays {
     /// Notes in a label that these drives are out. Whether any volume goes on.
     fn put_out_of(&self, array: &Array, next: &mut Label, failing: &[Failing]) -> bool {
         let Label { generation, confirmed, .. } = *next;
+        array.work.going.set(slots(failing.iter().map(|failing| failing.slot)));
         for Failing { slot, cause, what, is_lasting } in failing {
             let member = &mut next.member[*slot];
             if member.is_online() {

@@ -67,6 +67,11 @@ enum What {
     Uncovered,
 }
 
+/// Whether redundancy is less than what the records say, until that is recorded.
+fn costs_redundancy(what: &What) -> bool {
+    matches!(what, What::Punctured(_, true) | What::Excluded { excluded: true, .. } | What::Uncovered)
+}
+
 impl ToRecord {
     /// Whether it lists blocks of a drive whose slot another drive has taken since. Writes went to both, so the
     /// list does not apply to the new drive.
@@ -138,11 +143,7 @@ impl Arrays {
         let record = |slot: DriveIndex, what| {
             let (volume, slot) = (volume.clone(), slot.as_usize());
             let answer = Some((from, number));
-            let is_doubt = matches!(
-                what,
-                What::Punctured(_, true) | What::Excluded { excluded: true, .. } | What::Uncovered
-            );
-            let _doubt = is_doubt.then(|| Doubt::of(&array.work));
+            let _doubt = costs_redundancy(&what).then(|| Doubt::of(&array.work));
             array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what, _doubt });
         };
         match kind {
@@ -154,10 +155,8 @@ impl Arrays {
             }
             ReportKind::DriveSilent { drive, swaps } => {
                 let (volume, what, error) = (volume.clone(), String::new(), IoErrorKind::TimedOut);
-                self.take_silent(
-                    array,
-                    FailureReport { from, number, volume, id, drive, swaps, what, error },
-                );
+                let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
+                self.take_silent(array, report);
             }
             ReportKind::MarkDirty(regions) => {
                 let (volume, regions) = (volume.clone(), volume.array_regions(&regions));

@@ -159,18 +159,7 @@ impl Stripes {
     ) -> Ended {
         let mut plan = self.take_plan();
         let ended = loop {
-            trouble.late = self.late_for(request, how, trouble);
-            let health = self.health_for(stripe, request, trouble, how);
-            if !trouble.late.is_empty() && !health.parity_trusted {
-                // Redundancy does not tell what it would read, and could not follow a write.
-                trouble.is_patient = true;
-                continue;
-            }
-            if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, *request, &health) {
-                if !trouble.late.is_empty() {
-                    trouble.is_patient = true;
-                    continue;
-                }
+            if let Err(lost) = self.plan(&mut plan, stripe, request, trouble, how) {
                 if how.held && !matches!(request, Request::Read { .. }) {
                     trouble.places.extend(self.unknown_places(stripe, self.columns_of(request)));
                 }
@@ -226,10 +215,28 @@ impl Stripes {
         ended
     }
 
-    /// Drives that a request does not read, as they take long; none if it waits for them.
-    fn late_for(&self, request: &Request<'_>, how: &Attempt, trouble: &Trouble) -> DriveSet {
+    /// Plans a request without the drives that take long, if that can be; otherwise it waits for them.
+    fn plan(
+        &self,
+        plan: &mut Plan,
+        stripe: StripeIndex,
+        request: &Request<'_>,
+        trouble: &mut Trouble,
+        how: &Attempt,
+    ) -> Result<(), Unplannable> {
         let is_hasty = !trouble.is_patient && is_hasty(request, how);
-        if is_hasty { trouble.late.union(&self.members.late()) } else { DriveSet::EMPTY }
+        trouble.late = if is_hasty { trouble.late.union(&self.members.late()) } else { DriveSet::EMPTY };
+        if !trouble.late.is_empty() {
+            let health = self.health_for(stripe, request, trouble, how);
+            // Where redundancy does not agree it does not tell what they would, and could not follow a write.
+            let may_do_without = health.parity_trusted;
+            if may_do_without && plan::plan_into(plan, self.geometry(), stripe, *request, &health).is_ok() {
+                return Ok(());
+            }
+            (trouble.is_patient, trouble.late) = (true, DriveSet::EMPTY);
+        }
+        let health = self.health_for(stripe, request, trouble, how);
+        plan::plan_into(plan, self.geometry(), stripe, *request, &health)
     }
 
     pub(super) fn health_for(

@@ -16,7 +16,7 @@ use crate::stripe::journal::Kept;
 use crate::stripe::payload::{Payload, cut_all};
 use crate::stripe::write_faults::WriteFaults;
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
-use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
+use plan::{Mismatch, Plan, Read, ReadSlot, Source, Target};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};

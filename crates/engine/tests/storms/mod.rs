@@ -28,10 +28,12 @@ const READ_ROOM: ByteCount = ByteCount(256 << 10);
 /// Drives beyond those that the volume begins with.
 const SPARES: u16 = 24;
 
+/// Drives have little time, and none fails for blocks that are not repaired.
+const POLICY: FaultPolicy =
+    FaultPolicy { limits: LimitsByClass::uniform(Duration::from_millis(200)), unrepaired_limit: 0 };
+
 fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
-    let policy =
-        FaultPolicy { limits: LimitsByClass::uniform(Duration::from_millis(200)), unrepaired_limit: 0 };
-    let setup = Setup { policy, ..Setup::new(level, drives) };
+    let setup = Setup { policy: POLICY, ..Setup::new(level, drives) };
     let mut sim = setup.sim(seed, SPARES);
     let all: Vec<SimDrive> = (0..drives + SPARES).map(|index| drive(&sim, index)).collect();
     let envs = envs(&sim, &setup);
