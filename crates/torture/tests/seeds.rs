@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 25] = [
+const AS_DRAWN: [(u64, bool, &str); 24] = [
     (
         10_899_218,
         false,
@@ -210,11 +210,6 @@ const AS_DRAWN: [(u64, bool, &str); 25] = [
         662_000_621,
         false,
         "blocks stayed excluded on the drive that got them from the distributed spare (engine/tests/unkept_blocks.rs)",
-    ),
-    (
-        6_100_000_348,
-        true,
-        "an order to use a drive again was answered, and nothing had changed (controller, lifecycle/returning.rs)",
     ),
 ];
 
