@@ -333,9 +333,9 @@ fn without_its_log_a_journal_is_on_the_members() {
 fn the_journal_on_the_members_does_not_tell_of_what_went_by_the_lost_one() {
     let mut bench = prepared(14, 1, &LOG[..1]);
     bench.write("data", STRIP - 4096, 6, 8192); // Its region is marked; two strips and their redundancy are on all three drives.
-    bench.sim.drive("a").expect("it is there").stall_next(1, Duration::from_secs(20));
+    bench.sim.drive("a").expect("it is there").stall_next(2, Duration::from_secs(20)); // What it reads, and what it writes.
     let slow = bench.begin_write("data", STRIP - 4096, 7, 8192);
-    bench.wait(1);
+    bench.wait(3);
     bench.sim.drive("x").expect("it is there").fail_now();
     let next = bench.begin_write("data", 8 * STRIP, 8, 8192);
     bench.wait(5);

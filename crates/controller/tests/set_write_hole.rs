@@ -95,9 +95,9 @@ fn a_journal_that_goes_tells_nothing_from_the_first_write_without_it() {
 fn a_journal_that_is_about_to_go_tells_nothing_any_more() {
     let mut bench = prepared(5, 1, WriteHole::Journal);
     bench.write("data", STRIP - 4096, OLD, 8192); // Its region is marked; what comes next is on all drives.
-    bench.sim.drive("a").expect("it is there").stall_next(1, Duration::from_secs(20));
+    bench.sim.drive("a").expect("it is there").stall_next(2, Duration::from_secs(20)); // What it reads, and what it writes.
     let slow = bench.begin_write("data", STRIP - 4096, 7, 8192);
-    bench.wait(1);
+    bench.wait(3);
     let asked = bench.begin_ask(set("data", WriteHole::Resync));
     bench.wait(5);
     assert!(!slow.is_finished() && !asked.is_finished(), "it waits for the write");

@@ -2,7 +2,7 @@
 
 use crate::common::Bench;
 use controller::{AddSpare, Command, DriveState, SetPolicy, VolumeState};
-use env::TimeLimits;
+use env::{LimitsByClass, TimeLimits};
 use std::time::Duration;
 
 const DRIVES: [&str; 4] = ["a", "b", "c", "d"];
@@ -211,6 +211,61 @@ fn hosts_wait_for_a_silent_drive_as_long_as_its_class_may_take() {
     assert!(bench.sim.now() - begun < Duration::from_secs(1));
     bench.sim.drive("b").unwrap().release();
     is_whole_without_spare(&mut bench);
+}
+
+/// The second silent drive is found by the record of the first one's suspension. That had 30 s whatever the class of the drive.
+#[test]
+fn a_second_silent_drive_is_found_within_the_limit_of_its_class() {
+    let limits = LimitsByClass::default().remote;
+    for nth in 0..4 {
+        let mut bench = Bench::new(11 + nth, 1, 4);
+        bench.limits.solid = limits;
+        bench.boot(&DRIVES);
+        bench.create("data", "raid6", &DRIVES);
+        bench.settle("data");
+        bench.write("data", 0, 1, 4 * LEN);
+        for drive in ["b", "c"] {
+            bench.sim.drive(drive).unwrap().hold();
+        }
+        // Its region is marked. Of the four drives one has neither the block nor its parity.
+        let begun = bench.sim.now();
+        bench.write("data", nth * LEN, 2, 4096);
+        let waited = bench.sim.now() - begun;
+        let most = 2 * (limits.short_read + limits.write) + Duration::from_secs(1);
+        assert!(waited < most, "{nth}: {waited:?}");
+        let states = ["b", "c"].map(|drive| bench.drive(drive).state);
+        assert!(states.contains(&DriveState::Suspended), "{nth}: {states:?}");
+        for drive in ["b", "c"] {
+            bench.sim.drive(drive).unwrap().release();
+        }
+        bench.wait(60);
+        bench.settle("data");
+        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{nth}");
+        bench.expect("data", nth * LEN, 2, 4096);
+    }
+}
+
+/// A small write reads first, with what redundancy has instead of what a silent drive should read: it waited 30 s for that.
+#[test]
+fn a_small_write_waits_for_a_silent_remote_drive_for_three_seconds_at_most() {
+    for (nth, level) in ["raid5", "raid6", "raid10"].into_iter().enumerate() {
+        for strip in 0..4 {
+            let mut bench = Bench::new(20 + 4 * nth as u64 + strip, 1, 4);
+            bench.limits.solid = LimitsByClass::default().remote;
+            bench.boot(&DRIVES);
+            bench.create("data", level, &DRIVES);
+            bench.settle("data");
+            bench.write("data", 0, 1, 4 * LEN);
+            bench.sim.drive("b").unwrap().hold();
+            let begun = bench.sim.now();
+            bench.write("data", strip * LEN, 2, 4096);
+            let waited = bench.sim.now() - begun;
+            assert!(waited < Duration::from_secs(3), "{level}, {strip}: {waited:?}");
+            bench.sim.drive("b").unwrap().release();
+            bench.expect("data", strip * LEN, 2, 4096);
+            bench.expect("data", strip * LEN + 4096, 1, LEN - 4096);
+        }
+    }
 }
 
 fn is_whole_without_spare(bench: &mut Bench) {

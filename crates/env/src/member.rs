@@ -26,7 +26,8 @@ pub struct Member {
     env: Env,
     drive: Rc<dyn Drive>,
     oversight: Rc<Oversight>,
-    limits: Cell<TimeLimits>,
+    /// Shared by its clones.
+    limits: Rc<Cell<TimeLimits>>,
     /// Where its operations are counted, if they are.
     traffic: Option<Rc<TrafficRow>>,
 }
@@ -47,7 +48,7 @@ impl Member {
 
     /// `drive` with time limits for its operations.
     pub fn with_limits(env: &Env, drive: Rc<dyn Drive>, limits: TimeLimits) -> Member {
-        let (oversight, limits) = (Rc::default(), Cell::new(limits));
+        let (oversight, limits) = (Rc::default(), Rc::new(Cell::new(limits)));
         Member { env: env.clone(), drive, oversight, limits, traffic: None }
     }
 
@@ -62,10 +63,12 @@ impl Member {
         Ok(Member { traffic, ..member })
     }
 
-    /// Another way to the same drive, whose outstanding operations are counted apart, and over which nobody watches.
+    /// Another way to the same drive, whose outstanding operations are counted apart, with time limits of its own, and over which nobody
+    /// watches.
     #[must_use]
     pub fn beside(&self) -> Member {
-        Member { oversight: Rc::default(), ..self.clone() }
+        let limits = Rc::new(Cell::new(self.limits.get()));
+        Member { oversight: Rc::default(), limits, ..self.clone() }
     }
 
     /// What the drive says of itself.
@@ -107,7 +110,7 @@ impl Member {
         executor.ops.give_up(&self.oversight).into_iter().for_each(|heard| heard.hear(executor));
     }
 
-    /// Gives operations that start from now on other time limits.
+    /// Gives operations of this member and its clones that start from now on other time limits.
     pub fn set_limits(&self, limits: &LimitsByClass) {
         self.limits.set(limits.of(self.drive.info()));
     }

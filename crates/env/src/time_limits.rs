@@ -98,7 +98,8 @@ impl DriveClass {
 /// # Defaults
 /// A drive of this machine has the times of the Linux kernel's drivers, 30 s for a read or write and 60 s for a flush
 /// (`SD_TIMEOUT`, `SD_FLUSH_TIMEOUT`), since the kernel aborts and repeats within them: a spinning-up or shingled drive meets them. A network
-/// that has not carried a write for 2 s will often not carry it soon, and a remote drive comes back by itself.
+/// that has not carried a write for 2 s will often not carry it soon, and a remote drive comes back by itself. A small write reads before it
+/// writes, and a host should not wait longer than 3 s for both: hence 0.5 s for a read that redundancy can serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitsByClass {
     /// Of [`DriveClass::Solid`].
@@ -170,7 +171,12 @@ const LOCAL: TimeLimits = TimeLimits {
 
 impl Default for LimitsByClass {
     fn default() -> LimitsByClass {
-        let remote = TimeLimits { write: Duration::from_secs(2), flush: Duration::from_secs(10), ..LOCAL };
+        let remote = TimeLimits {
+            short_read: Duration::from_millis(500),
+            write: Duration::from_secs(2),
+            flush: Duration::from_secs(10),
+            ..LOCAL
+        };
         LimitsByClass { solid: LOCAL, rotating: LOCAL, remote }
     }
 }

@@ -202,7 +202,12 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
             }
         } else if host.needs_drives(&volume)? {
             if !migrations::bring_back_lost(host, &volume).await {
-                return Ok(false);
+                // Which layout it has on the way is the controller's knowledge: without these drives it may serve.
+                let offers = volume.reasons.iter().any(|why| why.contains("--degraded"));
+                if !host.scene.array.may_move() || !offers {
+                    return Ok(false);
+                }
+                host.force().await?;
             }
         } else {
             host.force().await?;

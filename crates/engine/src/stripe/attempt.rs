@@ -99,11 +99,12 @@ fn gives_up(
 
 /// Whether a request looks elsewhere for what a drive takes long to read.
 fn is_hasty(request: &Request<'_>, how: &Attempt) -> bool {
-    matches!(request, Request::Read { .. } | Request::Write { .. })
-        && how.patience != Patience::Repair
-        && !how.settle
-        && how.filling.is_empty()
-        && how.moving.is_none()
+    let is_host_like = match request {
+        Request::Read { .. } => how.patience != Patience::Repair,
+        Request::Write { .. } => true,
+        _ => false,
+    };
+    is_host_like && !how.settle && how.filling.is_empty() && how.moving.is_none()
 }
 
 impl Stripes {

@@ -104,10 +104,12 @@ pub(crate) struct DriveOps {
 }
 
 impl DriveOps {
-    /// Asks the drive of a slot. A slot without one answers `Gone`.
+    /// Asks the drive of a slot. A slot without one answers `Gone`. One that went out since that was planned is not asked: a drive that does
+    /// not answer would be waited for again.
     pub(crate) fn ask(&mut self, drives: &Drives, slot: DriveIndex, op: impl FnOnce(&Rc<Member>) -> DriveOp) {
         let member = drives.members.get(slot);
-        let op = member.as_ref().map(op);
+        let asked = member.as_ref().filter(|_| drives.in_service().contains(slot));
+        let op = asked.map(op);
         self.under_way.push((slot, Asked::Slot(member), op));
     }
 
@@ -131,6 +133,7 @@ impl DriveOps {
         for (slot, asked, op) in &mut self.under_way {
             let result = match op {
                 Some(op) => op.result().await,
+                None if matches!(asked, Asked::Slot(Some(_))) => Err(IoError::new(IoErrorKind::TimedOut)),
                 None => Err(IoError::new(IoErrorKind::Gone)),
             };
             let slot = *slot;

@@ -241,7 +241,7 @@ pub struct Serve {
 
     /// How long drives may take for an operation, such as remote.write=5s: the class (solid, rotating, remote), the operation
     /// (short-read, read, write, flush, discard), and a time. May be given several times [default: 30s; 60s for flush and discard;
-    /// remote: write 2s, flush 10s, discard 60s; short-read 2s]. A read that redundancy can serve waits for short-read; a drive that exceeds
+    /// remote: short-read 500ms, write 2s, flush 10s; short-read 2s]. A read that redundancy can serve waits for short-read; a drive that exceeds
     /// another limit is suspended until it answers, unless data are on it alone.
     #[arg(long, value_name = "CLASS.OPERATION=TIME", value_parser = parse_time_limit)]
     pub time_limit: Vec<(String, std::time::Duration)>,
