@@ -10,7 +10,6 @@ use crate::messages::{
 };
 use crate::shard::Resources;
 use crate::volume::{VolumeId, worst_scratch};
-use env::sync::Taken;
 use env::{DriveSource, Env, IoError, IoErrorKind, Targets, mailbox};
 
 use layout::Geometry;
@@ -22,7 +21,6 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::ByteCount;
 
 /// How long a region must be quiet before its dirty mark is cleared, and how often that is looked at.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
@@ -62,10 +60,6 @@ impl Targets for Shard {
 
     fn find(&self, name: &str) -> Option<Rc<Volume>> {
         self.volume_named(name)
-    }
-
-    fn reserve_payload(&self, len: ByteCount) -> impl Future<Output = Taken> {
-        self.inner.resources.reserve_payload(len)
     }
 }
 
@@ -204,7 +198,7 @@ impl Shard {
     }
 
     fn attach(&self, attachment: &Attachment) -> Result<(), String> {
-        let volume = Volume::attach(&self.inner.resources, &self.inner.exchange, attachment)
+        let volume = Volume::attach(&self.inner.resources.for_volume(), &self.inner.exchange, attachment)
             .map_err(|error| error.to_string())?;
         self.check_memory(&volume.name(), volume.geometry())?;
         let (recovery, env) = (Rc::downgrade(volume.recovery()), self.env().clone());
@@ -314,6 +308,7 @@ impl Shard {
             inner.volumes.borrow_mut().remove(&id);
             volume.close_cache();
             volume.close_reads();
+            inner.exchange.dismiss(id);
         }
         self.let_go(volume.as_ref(), leaving);
         answer_control(&done, left);
@@ -394,6 +389,7 @@ impl Shard {
             self.inner.volumes.borrow_mut().remove(&id);
             volume.close_cache();
             volume.close_reads();
+            self.inner.exchange.dismiss(id);
         }
         self.let_go(ended.as_ref().ok(), leaving);
         answer_control(done, ended.map(drop));

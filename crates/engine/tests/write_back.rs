@@ -7,7 +7,7 @@ use layout::Level;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset};
+use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{Rng, SimDrive};
 
 const ROOM: ByteCount = ByteCount(64 << 10);
@@ -343,29 +343,56 @@ fn what_cannot_be_written_is_pinned_and_told() {
     });
 }
 
-/// The drives of one volume hang, and what it has answered takes all the room. The other volume had to wait for them.
+/// The drives of one volume hang, and its hosts ask for more than there is room for: in the cache, of memory, and of tasks. The other volume had
+/// to wait for them.
 #[test]
 fn a_volume_does_not_wait_for_the_drives_of_another() {
     const OTHER: VolumeId = VolumeId(2);
-    let setup = Setup::new(Level::Raid0, 2);
-    let mut sim = setup.sim(11, 2);
-    let (envs, hung) = (envs(&sim, &setup), [2, 3].map(|drive| common::drive(&sim, drive)));
+    let setup = Setup::new(Level::Raid5, 3);
+    let mut sim = setup.sim(11, 4);
+    let (envs, hung) = (envs(&sim, &setup), [4, 5, 6].map(|drive| common::drive(&sim, drive)));
     sim.run(async move {
         let mut other = setup.attachment(&envs[0]).await;
-        other.sources = vec![Some(common::open(&envs[0], 2).await), Some(common::open(&envs[0], 3).await)];
+        for (nth, source) in other.sources.iter_mut().enumerate() {
+            *source = Some(common::open(&envs[0], 4 + nth as u16).await);
+        }
         other.spec = VolumeSpec { id: OTHER, name: "other".into(), ..(*other.spec).clone() }.into();
         other.cache = CacheTerms { absorb: Absorb::Unflushed, ..CacheTerms::none(OTHER) };
         let bench = start(envs, &setup, ROOM).await;
         bench.tell(|done| ShardMessage::Attach(Box::new(other.clone()), done)).await;
         let other = bench.shards[0].volume(OTHER).expect("attached");
         hung.iter().for_each(SimDrive::hold);
-        for number in 0..ROOM.0 / 4096 {
-            write(&other, number * 4096, &bytes_of(number, 4096)).await.expect("there is room");
-        }
+        let ask = |number: u64| {
+            let (hung, env) = (other.clone(), bench.env.clone());
+            let at = number * 4096 % (hung.spec().capacity.0 / 2);
+            // Some are not whole sectors, some are absorbed, and some go to the drives at once.
+            env.spawn("host", async move {
+                match number % 4 {
+                    0 => write(&hung, at + 100, &bytes_of(number, 1000)).await,
+                    1 => read(&hung, at + 100, 1000).await.map(drop),
+                    2 => hung.trim(ByteRange::new(ByteOffset(at), ByteCount(4096))).await,
+                    _ => write(&hung, at, &bytes_of(number, 4096)).await,
+                }
+            })
+        };
+        let hosts: Vec<_> = (0..4 * ROOM.0 / 4096).map(ask).collect();
+        bench.wait(Duration::from_millis(100)).await;
+        assert!(hosts.iter().any(|host| !host.is_finished()), "there is not room for all");
         let then = bench.env.now();
-        write(bench.volume(), 0, &bytes_of(1, 4096)).await.expect("its own drives answer");
-        assert!(bench.env.now().since(then) < Duration::from_secs(1));
+        let volume = bench.volume();
+        for number in 0..2 * ROOM.0 / 4096 {
+            let at = number * 4096 % (volume.spec().capacity.0 / 2);
+            write(volume, at, &bytes_of(number, 4096)).await.expect("its own drives answer");
+            write(volume, at + 8292, &bytes_of(number, 1000)).await.expect("its own drives answer");
+            read(volume, at + 100, 1000).await.expect("its own drives answer");
+        }
+        volume.flush().await.expect("its own drives answer");
+        let took = bench.env.now().since(then);
+        assert!(took < Duration::from_secs(1), "{took:?}");
         hung.iter().for_each(SimDrive::release);
+        for host in hosts {
+            host.await.expect("its drives answer again");
+        }
         other.flush().await.expect("all is on the drives");
     })
     .expect("no stall");

@@ -11,7 +11,7 @@
 //! targets of several kinds, its [`Targets::Target`] is an enum of them, which costs a branch per request.
 //!
 //! # Rules
-//! - A payload's memory is reserved ([`Targets::reserve_payload`]) before its buffer is taken, and held until that is
+//! - A payload's memory is reserved ([`BlockTarget::reserve_payload`]) before its buffer is taken, and held until that is
 //!   dropped. A target takes no payload memory of its own: whoever holds a payload must not wait for another one's.
 //! - [`BlockTarget::flush`] covers every write and trim that was answered before it began, whichever session asked for it.
 //! - A call runs to its end, even if nobody wants its outcome any more.
@@ -135,9 +135,12 @@ pub trait BlockTarget: 'static {
     /// Which parts of `range`, which is whole sectors, hold data, from its start on; the answer may cover less than was
     /// asked, but covers at least one sector.
     fn status(self: &Rc<Self>, range: ByteRange) -> impl Future<Output = Result<Vec<StatusExtent>, IoError>>;
+
+    /// Waits for memory for a payload of `len` bytes: the target's own part of what the shard has for all.
+    fn reserve_payload(&self, len: ByteCount) -> impl Future<Output = Taken>;
 }
 
-/// The targets that a shard serves now, and the memory for their payloads. A handle: cheap to clone.
+/// The targets that a shard serves now. A handle: cheap to clone.
 pub trait Targets: Clone + 'static {
     /// What they are.
     type Target: BlockTarget;
@@ -150,7 +153,4 @@ pub trait Targets: Clone + 'static {
 
     /// The one of that name, if hosts may use it.
     fn find(&self, name: &str) -> Option<Rc<Self::Target>>;
-
-    /// Waits for memory for a payload of `len` bytes.
-    fn reserve_payload(&self, len: ByteCount) -> impl Future<Output = Taken>;
 }

@@ -24,6 +24,7 @@
 
 mod block_target;
 pub mod buffers;
+mod credits;
 mod drive;
 mod error;
 mod executor;
@@ -36,6 +37,7 @@ pub mod mailbox;
 mod member;
 mod ops;
 mod oversight;
+mod parts;
 mod past_caches;
 mod runners;
 mod service;
@@ -63,6 +65,7 @@ pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, IoOutcome, OnReturn};
 pub use oversight::Overseer;
+pub use parts::Parts;
 pub use past_caches::copy_past_caches;
 pub use runners::Runners;
 pub use service::{Served, Service};

@@ -3,12 +3,12 @@
 //! A lock covers *columns* (a run of byte positions within the strips) of one stripe, so that two writes to
 //! different columns of a stripe, whose parity lies in different places too, go on at the same time.
 //!
-//! A fixed table of buckets, indexed by the stripe's number. Stripes whose numbers differ by a multiple of the
-//! table's size share a bucket: they may wait for one another for nothing, and since nobody waits for a lock who
-//! holds another one, that cannot deadlock. Who wants several only tries to get them, and gives all back if one is not to be had.
+//! A fixed table of buckets, indexed by the stripe's key. Stripes that share a bucket do not wait for one another: they may be of different
+//! volumes, and the drives of one may not answer. Nobody waits for a lock who holds another one, so that cannot deadlock. Who wants several
+//! only tries to get them, and gives all back if one is not to be had.
 //!
 //! # Invariants
-//! - Two holders of a bucket overlap only if both are shared.
+//! - Two holders of a stripe overlap only if both are shared.
 //! - A waiter is admitted when it overlaps no holder and no *earlier* waiter that it would exclude or be
 //!   excluded by: nobody is overtaken for ever.
 
@@ -36,6 +36,7 @@ pub const ALL_COLUMNS: Range<u32> = 0..u32::MAX;
 /// A holder or a waiter.
 struct Claim {
     ticket: u64,
+    key: u64,
     mode: Mode,
     columns: Range<u32>,
     /// Whom to wake; `None` once it holds.
@@ -43,8 +44,9 @@ struct Claim {
 }
 
 impl Claim {
-    fn excludes(&self, mode: Mode, columns: &Range<u32>) -> bool {
-        (self.mode == Mode::Exclusive || mode == Mode::Exclusive)
+    fn excludes(&self, key: u64, mode: Mode, columns: &Range<u32>) -> bool {
+        self.key == key
+            && (self.mode == Mode::Exclusive || mode == Mode::Exclusive)
             && self.columns.start < columns.end
             && columns.start < self.columns.end
     }
@@ -92,11 +94,11 @@ impl StripeLocks {
     pub fn try_lock_columns(&self, key: u64, mode: Mode, columns: Range<u32>) -> Option<Guard> {
         let index = (key & self.inner.mask) as usize;
         let mut claims = self.inner.buckets[index].claims.borrow_mut();
-        if claims.iter().any(|claim| claim.excludes(mode, &columns)) {
+        if claims.iter().any(|claim| claim.excludes(key, mode, &columns)) {
             return None;
         }
         let ticket = self.inner.next_ticket();
-        claims.push(Claim { ticket, mode, columns, waiter: None });
+        claims.push(Claim { ticket, key, mode, columns, waiter: None });
         Some(Guard { inner: self.inner.clone(), index, ticket })
     }
 
@@ -114,7 +116,7 @@ impl StripeLocks {
         let index = (key & inner.mask) as usize;
         let ticket = inner.next_ticket();
         let waiter = Some(inner.env.executor().current());
-        inner.buckets[index].claims.borrow_mut().push(Claim { ticket, mode, columns, waiter });
+        inner.buckets[index].claims.borrow_mut().push(Claim { ticket, key, mode, columns, waiter });
         // From here on the guard removes the claim, whether it was admitted or its task dropped while waiting.
         let guard = Guard { inner: inner.clone(), index, ticket };
         poll_fn(|_| {
@@ -146,8 +148,8 @@ impl Bucket {
             if claims[index].waiter.is_none() {
                 continue;
             }
-            let (mode, columns) = (claims[index].mode, claims[index].columns.clone());
-            if claims[..index].iter().any(|earlier| earlier.excludes(mode, &columns)) {
+            let Claim { key, mode, ref columns, .. } = claims[index];
+            if claims[..index].iter().any(|earlier| earlier.excludes(key, mode, columns)) {
                 continue;
             }
             // A holder that came later by `try_lock_columns` cannot be in the way: it would have been refused.

@@ -1,9 +1,9 @@
 //! Waiting on one another within a shard: signals, credits, one-time answers.
 
+pub use crate::credits::{Credits, Taken};
 use crate::executor::TaskId;
 use crate::world::Env;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::Poll;
@@ -70,123 +70,6 @@ impl Signal {
             })
             .await;
         }
-    }
-}
-
-struct CreditsInner {
-    env: Env,
-    free: Cell<u64>,
-    total: u64,
-    /// Who waits for how many, first come first served: a large request is not starved by small ones.
-    queue: RefCell<VecDeque<(u64, u64, TaskId)>>,
-    sequence: Cell<u64>,
-}
-
-/// A bounded number of credits that requests take before they start and give back when done.
-#[derive(Clone)]
-pub struct Credits {
-    inner: Rc<CreditsInner>,
-}
-
-impl Credits {
-    /// `total` credits.
-    pub fn new(env: &Env, total: u64) -> Credits {
-        Credits {
-            inner: Rc::new(CreditsInner {
-                env: env.clone(),
-                free: Cell::new(total),
-                total,
-                queue: RefCell::default(),
-                sequence: Cell::new(0),
-            }),
-        }
-    }
-
-    /// Takes `count` at once if they are free and nobody waits.
-    pub fn try_take(&self, count: u64) -> Option<Taken> {
-        let inner = &self.inner;
-        let count = count.min(inner.total);
-        (inner.queue.borrow().is_empty() && inner.free.get() >= count).then(|| {
-            inner.free.set(inner.free.get() - count);
-            Taken { inner: inner.clone(), count }
-        })
-    }
-
-    /// Waits for its turn and for `count` credits. More than there are in total counts as all of them.
-    pub async fn take(&self, count: u64) -> Taken {
-        if let Some(taken) = self.try_take(count) {
-            return taken;
-        }
-        let inner = self.inner.clone();
-        let count = count.min(inner.total);
-        let ticket = inner.sequence.get();
-        inner.sequence.set(ticket + 1);
-        inner.queue.borrow_mut().push_back((ticket, count, inner.env.executor().current()));
-        let mut place = Place { inner: inner.clone(), ticket, left: false };
-        poll_fn(|_| {
-            let mut queue = inner.queue.borrow_mut();
-            let first = queue.front().is_some_and(|(first, ..)| *first == ticket);
-            if first && inner.free.get() >= count {
-                queue.pop_front();
-                inner.free.set(inner.free.get() - count);
-                return Poll::Ready(());
-            }
-            Poll::Pending
-        })
-        .await;
-        place.left = true;
-        let taken = Taken { inner: inner.clone(), count };
-        inner.wake_first();
-        taken
-    }
-
-    /// How many are free.
-    pub fn free(&self) -> u64 {
-        self.inner.free.get()
-    }
-
-    /// How many there are.
-    pub fn total(&self) -> u64 {
-        self.inner.total
-    }
-}
-
-impl CreditsInner {
-    fn wake_first(&self) {
-        if let Some((_, count, task)) = self.queue.borrow().front()
-            && self.free.get() >= *count
-        {
-            self.env.executor().wake(*task);
-        }
-    }
-}
-
-/// A place in the queue, given up if its task is dropped while it waits.
-struct Place {
-    inner: Rc<CreditsInner>,
-    ticket: u64,
-    left: bool,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if !self.left {
-            self.inner.queue.borrow_mut().retain(|(ticket, ..)| *ticket != self.ticket);
-            self.inner.wake_first();
-        }
-    }
-}
-
-/// Credits in use; dropping gives them back.
-pub struct Taken {
-    inner: Rc<CreditsInner>,
-    count: u64,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.inner.free.set(self.inner.free.get() + self.count);
-        self.inner.wake_first();
     }
 }
 

@@ -211,7 +211,7 @@ impl<S: Targets> Slots<S> {
             if matches!(what, KernelWork::Read | KernelWork::Write) { range.len } else { ByteCount::ZERO };
         let _held = match payload.is_zero() {
             true => None,
-            false => Some(self.targets.reserve_payload(payload.min(work.piece())).await),
+            false => Some(work.target.reserve_payload(payload.min(work.piece())).await),
         };
         match what {
             KernelWork::Read => work.read(range, |at, from| self.queue.give(slot, at, from)).await,

@@ -193,7 +193,7 @@ impl<S: Targets> Queue<S> {
         self.set_under_way(self.under_way.get() + 1);
         let held = match &request.what {
             What::Read(range, _) | What::Write(range, _) if !range.is_empty() => {
-                Some(self.targets.reserve_payload(range.len.min(self.work.piece())).await)
+                Some(self.work.target.reserve_payload(range.len.min(self.work.piece())).await)
             }
             _ => None,
         };

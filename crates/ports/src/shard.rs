@@ -146,9 +146,9 @@ impl<S: Targets> Port<S> {
     }
 
     /// Waits for memory for a payload.
-    pub async fn reserve(&self, len: ByteCount) -> Taken {
+    pub async fn reserve(&self, target: &S::Target, len: ByteCount) -> Taken {
         self.waiting.set(self.waiting.get() + 1);
-        let taken = self.offer.targets.reserve_payload(len).await;
+        let taken = target.reserve_payload(len).await;
         self.waiting.set(self.waiting.get() - 1);
         taken
     }

@@ -169,6 +169,7 @@ impl Cache {
         cache.set_reads(attachment.reads);
         cache.absorbing.run_destages_of(&cache);
         cache.take_up();
+        cache.note_part();
         cache.restore(&attachment.restored);
         cache
     }

@@ -20,7 +20,7 @@ use crate::memory::{Absorb, CacheCounters, Marks};
 use crate::recovery::Recovery;
 use crate::shard::{CellRoom, Room};
 use ::cache::{Destage, Sequence};
-use env::sync::Signal;
+use env::sync::{Credits, Signal};
 use env::{Durability, Instant, IoError, Runners, Slice};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -59,6 +59,8 @@ pub(super) struct Absorbing {
     /// What is as old as that is waited for.
     asked: Cell<Sequence>,
     is_idle: Cell<bool>,
+    /// To be the next write that gets room: large ones are not starved by small ones.
+    turn: Credits,
     /// Requests that there had been at the last tick.
     requests: Cell<u64>,
     /// Whether anything has been destaged since the last tick: what could not be may be now.
@@ -87,6 +89,7 @@ impl Absorbing {
             is_ticking: Cell::new(false),
             asked: Cell::default(),
             is_idle: Cell::new(false),
+            turn: Credits::new(env, 1),
             requests: Cell::new(0),
             has_destaged: Cell::new(false),
             last_error: Cell::new(None),
@@ -152,6 +155,7 @@ impl Cache {
         );
         if !has_less {
             self.absorb.set(absorb);
+            self.note_part();
             return Ok(());
         }
         let meanwhile = absorb.max(Absorb::NoMore);
@@ -160,8 +164,18 @@ impl Cache {
         // Somebody may have wished for something else in the meantime.
         if self.absorb.get() == meanwhile {
             self.absorb.set(absorb);
+            self.note_part();
         }
         Ok(())
+    }
+
+    /// A part of the memory is the volume's own as long as its writes may be in there.
+    pub(super) fn note_part(&self) {
+        let Some(index) = self.index.get() else { return };
+        match self.uses_write_back() {
+            true => self.shard.cells().join(index),
+            false => self.shard.cells().part_from(index),
+        }
     }
 
     /// Whether bytes of the volume may be dirty: here, or on the shard that owns them.
@@ -190,9 +204,10 @@ impl Cache {
             return None;
         }
         let is_pinned = || !self.lines.borrow().pinned().is_empty();
-        let _turn = match cells.turn.try_take(1) {
+        let index = self.index.get()?;
+        let _turn = match self.absorbing.turn.try_take(1) {
             Some(turn) => turn,
-            None => Box::pin(cells.turn.take(1)).await,
+            None => Box::pin(self.absorbing.turn.take(1)).await,
         };
         let mut room = None;
         let found = || {
@@ -200,7 +215,7 @@ impl Cache {
             if is_pinned() || !self.answers(durability) {
                 return true;
             }
-            room = cells.try_reserve(need);
+            room = cells.try_reserve(index, need);
             let is_flushed_for_room = room.is_none() && self.flushes_for_room();
             // Another volume may have all of it, and never give it back: nothing of this one would make room.
             room.is_some() || (!is_flushed_for_room && self.lines.borrow().oldest_dirty().is_none())
@@ -335,7 +350,8 @@ impl Cache {
 
     /// A destage has ended.
     pub(super) fn note_ended(self: &Rc<Self>) {
-        if self.shard.cells().is_flush_due() && self.has_destaged() {
+        if self.has_destaged() && self.index.get().is_some_and(|index| self.shard.cells().is_flush_due(index))
+        {
             self.flush_soon();
         }
         self.absorbing.changed.notify(self.shard.env());
@@ -398,7 +414,7 @@ impl Cache {
         let absorbing = &self.absorbing;
         match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
             true => most,
-            false => absorbing.marks.depth(most, self.shard.cells().fill()),
+            false => absorbing.marks.depth(most, self.fill()),
         }
     }
 
@@ -498,12 +514,20 @@ impl Cache {
 
     /// Whether the shard's cache has so much that some has to go.
     pub fn is_destaging_for_room(&self) -> bool {
-        self.uses_write_back() && self.absorbing.marks.are_passed(self.shard.cells().fill())
+        self.uses_write_back() && self.absorbing.marks.are_passed(self.fill())
+    }
+
+    /// How much of the memory that it may have the volume has taken, in percent.
+    fn fill(&self) -> usize {
+        self.index.get().map_or(0, |index| self.shard.cells().fill(index))
     }
 
     /// Nothing will be destaged any more.
     pub(crate) fn close_cache(&self) {
         self.absorbing.destages.close();
+        if self.absorb.replace(Absorb::Nothing) > Absorb::Nothing {
+            self.note_part();
+        }
     }
 
     /// The clock has moved on. Whether it is looked at again.

@@ -5,6 +5,7 @@
 
 use crate::host::Volume;
 use crate::members::Drives;
+use env::sync::Taken;
 use env::{
     BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, Slice, StatusExtent, TargetGeometry,
 };
@@ -51,6 +52,10 @@ impl BlockTarget for Volume {
     fn is_read_only(&self) -> bool {
         let mut drives = drives(self).peekable();
         drives.peek().is_some() && drives.all(|info| info.read_only)
+    }
+
+    fn reserve_payload(&self, len: ByteCount) -> impl Future<Output = Taken> {
+        self.shard().reserve_payload(len)
     }
 
     fn is_served(&self) -> bool {

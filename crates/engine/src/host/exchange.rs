@@ -1,11 +1,12 @@
 //! Stripe requests on their way: to runners of this shard, and to the shards that own their stripes.
 
 use crate::host::Parent;
-use crate::messages::{REQUESTS_AWAY, ShardIndex, ShardMessage, StripeOutcome, StripeRequest, Ticket};
+use crate::messages::{ShardIndex, ShardMessage, StripeOutcome, StripeRequest, Ticket};
 use crate::shard::Resources;
-use env::sync::Credits;
+use crate::volume::VolumeId;
 use env::{IoError, IoErrorKind, Runners};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Tasks that run stripe requests of requests which are split or come from another shard, at most: how many of those
@@ -82,41 +83,63 @@ impl Place {
 /// A shard's stripe requests that wait for a runner, and those that are away at other shards.
 pub(crate) struct Exchange {
     shard: Resources,
-    requests_away: Credits,
     away: RefCell<Away>,
-    runners: Runners<Job>,
+    /// Those of each volume: where drives of one do not answer, all of them may wait.
+    runners: RefCell<BTreeMap<VolumeId, Rc<Runners<Job>>>>,
+    /// Makes those of one more volume. `None` before anything is run, and when nothing is run any more.
+    hire: RefCell<Option<Box<dyn Fn() -> Runners<Job>>>>,
 }
 
 impl Exchange {
     pub(crate) fn new(shard: &Resources) -> Rc<Exchange> {
         Rc::new(Exchange {
-            requests_away: Credits::new(shard.env(), REQUESTS_AWAY as u64),
             away: RefCell::default(),
-            runners: Runners::new(shard.env(), "stripe request runner", RUNNERS),
+            runners: RefCell::default(),
+            hire: RefCell::default(),
             shard: shard.clone(),
         })
     }
 
-    /// Has every stripe request that waits run so.
-    pub(crate) fn run(&self, run: impl AsyncFn(Job) + 'static) {
-        self.runners.run(run);
+    /// Has every stripe request run so.
+    pub(crate) fn run(&self, run: impl AsyncFn(Job) + Clone + 'static) {
+        let env = self.shard.env().clone();
+        *self.hire.borrow_mut() = Some(Box::new(move || {
+            let runners = Runners::new(&env, "stripe request runner", RUNNERS);
+            runners.run(run.clone());
+            runners
+        }));
     }
 
-    /// Gives a stripe request to the next free runner, which begins with it at once.
+    /// Gives a stripe request to the next free runner of its volume, which begins with it at once.
     pub(crate) fn enqueue(&self, job: Job) {
-        self.runners.hand(job);
+        let volume = job.request.volume;
+        let known = self.runners.borrow().get(&volume).cloned();
+        let runners = known.or_else(|| {
+            let runners = Rc::new(self.hire.borrow().as_ref()?());
+            self.runners.borrow_mut().insert(volume, runners.clone());
+            Some(runners)
+        });
+        if let Some(runners) = runners {
+            runners.hand(job);
+        }
     }
 
-    /// Sends a stripe request to the shard that owns its stripe; its outcome comes back to `parent`. One that the shard does not take fails:
+    /// Of a volume no more stripe requests come, but for those that find it gone.
+    pub(crate) fn dismiss(&self, volume: VolumeId) {
+        let runners = self.runners.borrow_mut().remove(&volume);
+        drop(runners);
+    }
+
+    /// Sends a stripe request `of` a volume to the shard that owns its stripe; its outcome comes back to its parent. One that the shard does not take fails:
     /// nothing would ever come back.
     pub(crate) async fn send_away(
         &self,
+        of: &Resources,
         to: ShardIndex,
         stripe_request: StripeRequest,
-        parent: &Rc<Parent>,
-        number: u32,
+        (parent, number): (&Rc<Parent>, u32),
     ) {
-        let credit = self.requests_away.take(1).await;
+        let credit = of.reserve_away().await;
         parent.hold_credit(number, credit);
         let request = match parent.request.get() {
             Some(request) => request,
@@ -154,7 +177,9 @@ impl Exchange {
 
     /// Gives none to a runner any more.
     pub(crate) fn close(&self) {
-        self.runners.close();
+        // Dropped with nothing borrowed: it may hold whoever holds this.
+        let (hire, runners) = (self.hire.take(), self.runners.take());
+        drop((hire, runners));
     }
 
     /// Nobody waits any more for what is away.

@@ -187,7 +187,7 @@ async fn ask_all(
         let (stripe, within) = (StripeIndex(0), ByteRange::new(ByteOffset::ZERO, ByteCount::ZERO));
         let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work: work() };
         parent.begin();
-        volume.exchange.send_away(shard, request, &parent, number).await;
+        volume.exchange.send_away(&volume.shard, shard, request, (&parent, number)).await;
     }
     let here = here.await;
     parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;
@@ -206,7 +206,7 @@ pub(super) async fn ask_one(
     parent: &Rc<Parent>,
 ) {
     parent.begin();
-    exchange.send_away(owner, request, parent, 0).await;
+    exchange.send_away(&cache.shard, owner, request, (parent, 0)).await;
     parent.done.wait_until(cache.shard.env(), || parent.unfinished.get() == 0).await;
     if let Some(request) = parent.request.get() {
         exchange.forget_away(request);
@@ -231,7 +231,7 @@ pub(super) async fn run(
             volume.exchange.enqueue(Job { request, then: Then::Local(parent.clone(), number) });
         } else {
             let owner = ShardIndex::owning(volume.region_of(stripe), volume.shard.count());
-            volume.exchange.send_away(owner, request, &parent, number).await;
+            volume.exchange.send_away(&volume.shard, owner, request, (&parent, number)).await;
         }
     }
     parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;

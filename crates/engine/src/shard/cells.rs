@@ -8,14 +8,16 @@
 //! A write that was destaged stays in its cells until its drives [have been flushed](CellRoom::begin_flush): the data log may
 //! have promised it, and is not replayed while this memory is there. A drive that loses its volatile cache lacks it.
 //!
+//! Volumes share the memory by [parts](Parts): one whose drives do not answer gives nothing back, and others go on with theirs.
+//!
 //! Nothing is forgotten by being dropped: a cell is cleared where somebody says that it is [settled](Stored::settle), and
 //! nowhere else. A volume that goes away, or a process that ends, leaves what it has.
 
 use crate::memory::{CellShare, FoundCell};
 use crate::shard::cell_run::{CellRun, Places};
 use crate::shard::contents::Contents;
-use env::sync::{Credits, Signal};
-use env::{Buf, Env, Slice, Words};
+use env::sync::Signal;
+use env::{Buf, Env, Parts, Slice, Words};
 use log::memory::descriptor_at;
 use log::{CELL, CellRange, Cells, Descriptor};
 use smallvec::SmallVec;
@@ -37,21 +39,17 @@ pub(crate) struct CellRoom {
     contents: RefCell<Contents<Content>>,
     /// What was destaged of each volume, and not flushed.
     destaged: RefCell<BTreeMap<u32, Destaged>>,
-    /// How many cells that takes.
-    destaged_cells: Cell<usize>,
     /// How many flushes have begun that may clear something.
     flushes: Cell<u64>,
     /// How many of them did not.
     failed_flushes: Cell<u64>,
     /// Cells that were cleared, and that somebody may look at still.
     viewed: RefCell<Vec<Viewed>>,
-    /// How many these are.
-    viewed_cells: Cell<usize>,
-    reserved: Cell<usize>,
-    total: Cell<usize>,
+    /// Whose cells that are not free are, by the numbers of the volumes: what is in them, what is set aside, and what was cleared and is looked at.
+    parts: RefCell<Parts>,
+    /// What of that is of which kind.
+    kinds: RefCell<BTreeMap<u32, Kinds>>,
     sequence: Cell<u64>,
-    /// To be the next who gets some: large writes are not starved by small ones.
-    pub(crate) turn: Credits,
     /// There may be more.
     pub(crate) changed: Signal,
 }
@@ -64,6 +62,17 @@ enum Content {
     Kept(Rc<CellRun>),
     /// Cleared.
     Viewed,
+}
+
+/// How many cells of a volume are not simply dirty.
+#[derive(Default)]
+struct Kinds {
+    /// Set aside for writes.
+    reserved: usize,
+    /// Cleared, and looked at.
+    viewed: usize,
+    /// Destaged, and not flushed: a cell of which several parts were counts for each.
+    destaged: usize,
 }
 
 /// Cells of a write that were cleared.
@@ -100,12 +109,14 @@ pub(crate) struct BegunUntil {
 /// Cells that are set aside for a write.
 pub(crate) struct Room {
     of: Rc<CellRoom>,
+    volume: u32,
     cells: usize,
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.of.reserved.set(self.of.reserved.get() - self.cells);
+        self.of.parts.borrow_mut().give(self.volume, self.cells as u64);
+        self.of.count(self.volume, |kinds| kinds.reserved -= self.cells);
     }
 }
 
@@ -126,15 +137,12 @@ impl CellRoom {
             cells: RefCell::default(),
             contents: RefCell::default(),
             destaged: RefCell::default(),
-            destaged_cells: Cell::new(0),
             flushes: Cell::new(0),
             failed_flushes: Cell::new(0),
             viewed: RefCell::default(),
-            viewed_cells: Cell::new(0),
-            reserved: Cell::new(0),
-            total: Cell::new(0),
+            parts: RefCell::default(),
+            kinds: RefCell::default(),
             sequence: Cell::new(0),
-            turn: Credits::new(env, 1),
             changed: Signal::default(),
             env: env.clone(),
         })
@@ -144,7 +152,7 @@ impl CellRoom {
     pub(crate) fn take_over(&self, share: CellShare) {
         let CellShare { words, free, sequence } = share;
         self.sequence.set(self.sequence.get().max(sequence));
-        self.total.set(self.total.get() + free.len());
+        self.parts.borrow_mut().grow(free.len() as u64);
         let mut cells = self.cells.borrow_mut();
         for (slot, _) in &free {
             assert_eq!(words.load(descriptor_at(*slot)), 0, "nothing is in cell {slot}");
@@ -175,7 +183,10 @@ impl CellRoom {
             if is_there && contents.get_mut(*slot).is_none() {
                 let run = CellRun::found(*slot, *descriptor, bytes.clone());
                 contents.insert(*slot, Content::Kept(Rc::new(run)));
-                self.total.set(self.total.get() + 1);
+                let mut parts = self.parts.borrow_mut();
+                parts.grow(1);
+                parts.take(descriptor.bytes.volume, 1);
+                drop(parts);
                 self.sequence.set(self.sequence.get().max(descriptor.sequence));
                 adopted.push((*slot, *descriptor));
             }
@@ -188,7 +199,7 @@ impl CellRoom {
     pub(crate) fn all_of(self: &Rc<Self>, volume: u32) -> Vec<Stored> {
         // What was destaged before is dirty again: nobody flushes for that any more.
         let before = self.destaged.borrow_mut().remove(&volume).unwrap_or_default();
-        self.count_destaged_out(&before.parts);
+        self.count_destaged_out(volume, &before.parts);
         let contents = self.contents.borrow();
         let kept = contents.iter().filter_map(|(slot, content)| match content {
             Content::Kept(run) if run.volume == volume => Some((slot, run.take_up(slot), run.clone())),
@@ -214,14 +225,31 @@ impl CellRoom {
         }
     }
 
-    /// Sets cells aside, if there are so many.
-    pub(crate) fn try_reserve(self: &Rc<Self>, cells: usize) -> Option<Room> {
+    /// From now on a part of the memory is a volume's own.
+    pub(crate) fn join(&self, volume: u32) {
+        self.parts.borrow_mut().join(volume);
+    }
+
+    /// No part is kept for a volume any more.
+    pub(crate) fn part_from(&self, volume: u32) {
+        self.parts.borrow_mut().leave(volume);
+        self.changed.notify(&self.env);
+    }
+
+    /// Sets cells aside for a write of a volume, if it may have so many.
+    pub(crate) fn try_reserve(self: &Rc<Self>, volume: u32, cells: usize) -> Option<Room> {
         self.reclaim();
-        let free = self.cells.borrow().free() - self.reserved.get();
-        (free >= cells).then(|| {
-            self.reserved.set(self.reserved.get() + cells);
-            Room { of: self.clone(), cells }
+        let mut parts = self.parts.borrow_mut();
+        parts.may_take(volume, cells as u64).then(|| {
+            parts.take(volume, cells as u64);
+            drop(parts);
+            self.count(volume, |kinds| kinds.reserved += cells);
+            Room { of: self.clone(), volume, cells }
         })
+    }
+
+    fn count(&self, volume: u32, change: impl FnOnce(&mut Kinds)) {
+        change(self.kinds.borrow_mut().entry(volume).or_default());
     }
 
     /// Stores a write of whole sectors of a volume in cells. From then on it outlives the process.
@@ -238,6 +266,7 @@ impl CellRoom {
         let mut take = |bytes| cells.take(&Descriptor { sequence, bytes }).expect("a cell was set aside");
         let slots: SmallVec<[u32; 16]> = CellRange::parts(volume, range).map(&mut take).collect();
         drop(cells);
+        self.parts.borrow_mut().take(volume, slots.len() as u64);
         let run = Rc::new(CellRun::new(volume, sequence, range, &slots));
         let mut contents = self.contents.borrow_mut();
         let memory = slots.iter().map(|slot| {
@@ -266,8 +295,8 @@ impl CellRoom {
     pub(crate) fn leave(&self) -> Result<(), String> {
         self.reclaim();
         let mut contents = self.contents.borrow_mut();
-        if self.reserved.get() > 0 || contents.iter().any(|(_, content)| matches!(content, Content::Kept(_)))
-        {
+        let is_reserved = self.kinds.borrow().values().any(|kinds| kinds.reserved > 0);
+        if is_reserved || contents.iter().any(|(_, content)| matches!(content, Content::Kept(_))) {
             return Err("something is in the cache's memory".to_owned());
         }
         *contents = Contents::default();
@@ -275,8 +304,8 @@ impl CellRoom {
         self.cells.take();
         self.destaged.take();
         self.viewed.take();
-        self.viewed_cells.set(0);
-        self.total.set(0);
+        self.parts.take();
+        self.kinds.take();
         Ok(())
     }
 
@@ -314,9 +343,10 @@ impl CellRoom {
         self.destaged.borrow().get(&volume).is_some_and(|destaged| destaged.last_failed > until.failed)
     }
 
-    /// Whether that is so much that the drives are to be flushed for the room it takes.
-    pub(crate) fn is_flush_due(&self) -> bool {
-        self.destaged_cells.get() * DESTAGED_SHARE >= self.total().max(1)
+    /// Whether that is so much that a volume's drives are to be flushed for the room it takes.
+    pub(crate) fn is_flush_due(&self, volume: u32) -> bool {
+        let destaged = self.kinds.borrow().get(&volume).map_or(0, |kinds| kinds.destaged);
+        destaged * DESTAGED_SHARE >= self.within_reach(volume)
     }
 
     /// Whether something is in cells of a volume's bytes, dirty or destaged.
@@ -336,9 +366,9 @@ impl CellRoom {
         Some(FlushBegun { of: self.clone(), volume, number, parts })
     }
 
-    fn count_destaged_out(&self, parts: &[(Rc<CellRun>, ByteRange)]) {
+    fn count_destaged_out(&self, volume: u32, parts: &[(Rc<CellRun>, ByteRange)]) {
         let cells: usize = parts.iter().map(|(_, range)| CellRoom::cells_for(*range)).sum();
-        self.destaged_cells.set(self.destaged_cells.get() - cells);
+        self.count(volume, |kinds| kinds.destaged -= cells);
     }
 
     /// Cells of the volume of which a write has nothing any more that is to be kept.
@@ -359,39 +389,47 @@ impl CellRoom {
         let was = self.contents.borrow_mut().insert(slot, Content::Viewed);
         let Some(Content::Kept(run)) = was else { panic!("something was in cell {slot}") };
         let place = run.place_of(slot);
+        self.count(run.volume, |kinds| kinds.viewed += 1);
         let mut viewed = self.viewed.borrow_mut();
         match viewed.last_mut() {
             Some(last) if Rc::ptr_eq(&last.run, &run) => last.cells.push(place),
             _ => viewed.push(Viewed { run, cells: Places::from_iter([place]) }),
         }
-        self.viewed_cells.set(self.viewed_cells.get() + 1);
     }
 
     /// Makes cells free that nobody looks at any more.
     fn reclaim(&self) {
         let (mut contents, mut cells) = (self.contents.borrow_mut(), self.cells.borrow_mut());
-        let mut free = |slot, memory| {
-            contents.insert(slot, Content::Free(memory));
-            cells.cleared(&[slot]);
-            self.viewed_cells.set(self.viewed_cells.get() - 1);
-        };
-        self.viewed.borrow_mut().retain_mut(|Viewed { run, cells }| {
-            *cells = run.release(std::mem::take(cells), &mut free);
-            !cells.is_empty()
+        self.viewed.borrow_mut().retain_mut(|viewed| {
+            let volume = viewed.run.volume;
+            let mut free = |slot, memory| {
+                contents.insert(slot, Content::Free(memory));
+                cells.cleared(&[slot]);
+                self.parts.borrow_mut().give(volume, 1);
+                self.count(volume, |kinds| kinds.viewed -= 1);
+            };
+            viewed.cells = viewed.run.release(std::mem::take(&mut viewed.cells), &mut free);
+            !viewed.cells.is_empty()
         });
     }
 
     /// How many cells there are.
     pub(crate) fn total(&self) -> usize {
-        self.total.get()
+        self.parts.borrow().total() as usize
     }
 
-    /// How many of them are dirty, or set aside, in percent.
-    pub(crate) fn fill(&self) -> usize {
-        let taken = self.total() - self.cells.borrow().free() - self.viewed_cells.get();
-        // A cell of which several parts were destaged counts for each.
-        let taken = taken.saturating_sub(self.destaged_cells.get());
-        (taken + self.reserved.get()) * 100 / self.total().max(1)
+    /// How many of them a volume may have.
+    fn within_reach(&self, volume: u32) -> usize {
+        (self.parts.borrow().within_reach(volume) as usize).max(1)
+    }
+
+    /// How many of the cells that a volume may have are dirty, or set aside, in percent.
+    pub(crate) fn fill(&self, volume: u32) -> usize {
+        let held = self.parts.borrow().held(volume) as usize;
+        let kinds = self.kinds.borrow();
+        let Some(Kinds { reserved, viewed, destaged }) = kinds.get(&volume) else { return 0 };
+        let dirty = (held - reserved - viewed).saturating_sub(*destaged);
+        (dirty + reserved) * 100 / self.within_reach(volume)
     }
 }
 
@@ -421,8 +459,7 @@ impl Stored {
 
     /// It was destaged: it need not be kept when the drives have been flushed.
     pub(crate) fn keep_until_flushed(&self) {
-        let count = &self.of.destaged_cells;
-        count.set(count.get() + CellRoom::cells_for(self.range));
+        self.of.count(self.run.volume, |kinds| kinds.destaged += CellRoom::cells_for(self.range));
         let mut destaged = self.of.destaged.borrow_mut();
         destaged.entry(self.run.volume).or_default().parts.push((self.run.clone(), self.range));
     }
@@ -432,7 +469,7 @@ impl FlushBegun {
     /// The flush has succeeded: what was destaged before it is cleared.
     pub(crate) fn flushed(mut self) {
         let parts = std::mem::take(&mut self.parts);
-        self.of.count_destaged_out(&parts);
+        self.of.count_destaged_out(self.volume, &parts);
         if !self.close() {
             return;
         }
@@ -459,7 +496,7 @@ impl Drop for FlushBegun {
         let failed = self.of.failed_flushes.get() + 1;
         self.of.failed_flushes.set(failed);
         if !self.close() {
-            return self.of.count_destaged_out(&parts);
+            return self.of.count_destaged_out(self.volume, &parts);
         }
         if let Some(now) = self.of.destaged.borrow_mut().get_mut(&self.volume) {
             now.parts.append(&mut parts);

@@ -1,6 +1,6 @@
 //! What a shard gives to whatever runs on it: its world, locks, memory, and the ways to the controller and to its peers.
 
-use crate::messages::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage};
+use crate::messages::{REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, ShardIndex, ShardMessage};
 use crate::shard::{CellRoom, CleanRoom, HostActivity};
 use crate::volume::VolumeId;
 use env::locks::StripeLocks;
@@ -27,6 +27,18 @@ struct Inner {
     peers: RefCell<Vec<mailbox::Sender<ShardMessage>>>,
     reports: mailbox::Sender<Report>,
     locks: StripeLocks,
+    cells: Rc<CellRoom>,
+    clean: Rc<CleanRoom>,
+    open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
+    next_report: Cell<u64>,
+    changed: Signal,
+    stopping: Cell<bool>,
+    hosts: HostActivity,
+}
+
+/// What there is a bounded amount of, as one user has it. Each volume is a user: where its drives do not answer its requests hold what they
+/// have, and others go on with their [parts](env::Parts).
+struct Bounded {
     /// Memory for what the engine itself needs: old data, old parity, new parity.
     scratch: Credits,
     /// Memory for reads that are not whole sectors. Its holders wait for runners.
@@ -36,20 +48,42 @@ struct Inner {
     write_edges: Credits,
     /// Memory for payloads of host requests: ports take from it before they take a buffer.
     payload: Credits,
-    cells: Rc<CellRoom>,
-    clean: Rc<CleanRoom>,
+    /// Reports that the controller has not dealt with.
     reports_open: Credits,
-    open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
-    next_report: Cell<u64>,
-    changed: Signal,
-    stopping: Cell<bool>,
-    hosts: HostActivity,
+    /// Stripe requests that other shards have.
+    requests_away: Credits,
+}
+
+impl Bounded {
+    fn new(env: &Env) -> Bounded {
+        let memory = env.pool().limit().0;
+        Bounded {
+            scratch: Credits::new(env, memory / 8 * 3),
+            read_edges: Credits::new(env, memory / 16),
+            write_edges: Credits::new(env, memory / 16),
+            payload: Credits::new(env, memory / 2),
+            reports_open: Credits::new(env, REPORTS_OPEN as u64),
+            requests_away: Credits::new(env, REQUESTS_AWAY as u64),
+        }
+    }
+
+    fn join(&self) -> Bounded {
+        Bounded {
+            scratch: self.scratch.join(),
+            read_edges: self.read_edges.join(),
+            write_edges: self.write_edges.join(),
+            payload: self.payload.join(),
+            reports_open: self.reports_open.join(),
+            requests_away: self.requests_away.join(),
+        }
+    }
 }
 
 /// What a shard gives to whatever runs on it. Cheap to clone.
 #[derive(Clone)]
 pub struct Resources {
     inner: Rc<Inner>,
+    bounded: Rc<Bounded>,
 }
 
 impl Resources {
@@ -62,20 +96,14 @@ impl Resources {
         count: u16,
         reports: mailbox::Sender<Report>,
     ) -> Resources {
-        let memory = env.pool().limit().0;
         let inner = Inner {
             index,
             count,
             peers: RefCell::default(),
             reports,
             locks: StripeLocks::new(env, LOCK_BUCKETS),
-            scratch: Credits::new(env, memory / 8 * 3),
-            read_edges: Credits::new(env, memory / 16),
-            write_edges: Credits::new(env, memory / 16),
-            payload: Credits::new(env, memory / 2),
             cells: CellRoom::new(env),
             clean: CleanRoom::new(env),
-            reports_open: Credits::new(env, REPORTS_OPEN as u64),
             open_reports: RefCell::default(),
             next_report: Cell::new(0),
             changed: Signal::default(),
@@ -83,7 +111,12 @@ impl Resources {
             hosts: HostActivity::default(),
             env: env.clone(),
         };
-        Resources { inner: Rc::new(inner) }
+        Resources { inner: Rc::new(inner), bounded: Rc::new(Bounded::new(env)) }
+    }
+
+    /// The same for a volume.
+    pub(crate) fn for_volume(&self) -> Resources {
+        Resources { inner: self.inner.clone(), bounded: Rc::new(self.bounded.join()) }
     }
 
     /// The shard's world.
@@ -104,24 +137,29 @@ impl Resources {
     /// Waits for memory for a host's payload of `len` bytes. Take it before the buffer, and hold it until the
     /// buffer is dropped.
     pub async fn reserve_payload(&self, len: ByteCount) -> Taken {
-        self.inner.payload.take(env::BufferPool::block_size(len).0).await
+        self.bounded.payload.take(env::BufferPool::block_size(len).0).await
     }
 
     /// Memory for payloads, used or not.
     pub(crate) fn payload_total(&self) -> ByteCount {
-        ByteCount(self.inner.payload.total())
+        ByteCount(self.bounded.payload.total())
     }
 
     pub(crate) async fn reserve_scratch(&self, bytes: ByteCount) -> Taken {
-        self.inner.scratch.take(bytes.0).await
+        self.bounded.scratch.take(bytes.0).await
+    }
+
+    /// Waits until one more stripe request may be with another shard.
+    pub(crate) async fn reserve_away(&self) -> Taken {
+        self.bounded.requests_away.take(1).await
     }
 
     pub(crate) async fn reserve_read_edges(&self, len: ByteCount) -> Taken {
-        self.inner.read_edges.take(env::BufferPool::block_size(len).0).await
+        self.bounded.read_edges.take(env::BufferPool::block_size(len).0).await
     }
 
     pub(crate) async fn reserve_write_edges(&self, len: ByteCount) -> Taken {
-        self.inner.write_edges.take(env::BufferPool::block_size(len).0 + 4096).await
+        self.bounded.write_edges.take(env::BufferPool::block_size(len).0 + 4096).await
     }
 
     pub(crate) fn cells(&self) -> &Rc<CellRoom> {
@@ -134,7 +172,7 @@ impl Resources {
     }
 
     pub(crate) fn scratch_total(&self) -> ByteCount {
-        ByteCount(self.inner.scratch.total())
+        ByteCount(self.bounded.scratch.total())
     }
 
     /// Memory for the engine's own use; the caller has reserved it.
@@ -212,7 +250,7 @@ impl Resources {
     /// # Errors
     /// What the controller met, or `Gone` if there is none any more.
     pub(crate) async fn report(&self, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
-        let credit = self.inner.reports_open.take(1).await;
+        let credit = self.bounded.reports_open.take(1).await;
         self.report_with(credit, volume, kind).await
     }
 
@@ -232,7 +270,7 @@ impl Resources {
 
     /// Tells the controller, if that is `still` true when there is room for it.
     pub(crate) async fn report_if(&self, volume: VolumeId, kind: ReportKind, still: impl Fn() -> bool) {
-        let credit = self.inner.reports_open.take(1).await;
+        let credit = self.bounded.reports_open.take(1).await;
         if still()
             && let Err(error) = self.report_with(credit, volume, kind).await
         {

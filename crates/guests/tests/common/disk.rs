@@ -51,6 +51,7 @@ pub fn geometry() -> TargetGeometry {
 pub struct Served {
     env: Env,
     disk: Rc<Disk>,
+    credits: Credits,
 }
 
 impl Served {
@@ -129,20 +130,23 @@ impl BlockTarget for Served {
     async fn status(self: &Rc<Self>, _: ByteRange) -> Result<Vec<StatusExtent>, IoError> {
         Ok(Vec::new())
     }
+
+    async fn reserve_payload(&self, len: ByteCount) -> Taken {
+        self.credits.take(len.0).await
+    }
 }
 
 #[derive(Clone)]
 pub struct Shelf {
     env: Env,
     served: Rc<Served>,
-    credits: Rc<Credits>,
 }
 
 impl Shelf {
     pub fn new(env: &Env, disk: &Rc<Disk>) -> Shelf {
-        let served = Rc::new(Served { env: env.clone(), disk: disk.clone() });
-        let credits = Rc::new(Credits::new(env, env.pool().limit().0 / 2));
-        Shelf { env: env.clone(), served, credits }
+        let credits = Credits::new(env, env.pool().limit().0 / 2);
+        let served = Rc::new(Served { env: env.clone(), disk: disk.clone(), credits });
+        Shelf { env: env.clone(), served }
     }
 }
 
@@ -159,9 +163,5 @@ impl Targets for Shelf {
 
     fn find(&self, name: &str) -> Option<Rc<Served>> {
         (name == "data").then(|| self.served.clone())
-    }
-
-    async fn reserve_payload(&self, len: ByteCount) -> Taken {
-        self.credits.take(len.0).await
     }
 }

@@ -244,7 +244,7 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
         }
         let bytes = BufferPool::block_size(need).0;
         self.session.admit(bytes).await;
-        Some(Memory { bytes, _taken: self.port.reserve(need).await })
+        Some(Memory { bytes, _taken: self.port.reserve(self.session.target(), need).await })
     }
 
     /// Takes a payload off the stream; its memory has been reserved. `None`: the stream ended first.
