@@ -206,6 +206,7 @@ fn hosts_wait_for_a_silent_drive_as_long_as_its_class_may_take() {
     let waited = bench.sim.now() - begun;
     assert!(waited >= limit && waited < limit + Duration::from_secs(1), "{waited:?}");
     assert_eq!(bench.drive("b").state, DriveState::Suspended);
+    assert!(bench.has_event("a write takes longer than 2s"), "{:?}", bench.events());
     let begun = bench.sim.now();
     bench.expect("data", 0, 2, LEN);
     assert!(bench.sim.now() - begun < Duration::from_secs(1));

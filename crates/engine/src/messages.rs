@@ -239,6 +239,8 @@ pub enum ReportKind {
         drive: DriveIndex,
         /// Which of the drives that had its slot, as in [`ReportKind::Current`].
         swaps: u64,
+        /// Which limit an operation exceeded, if that is known.
+        exceeded: Option<env::Exceeded>,
     },
     /// Mark regions dirty in the write-intent map, durably, and take them out of those that were never written;
     /// then answer.

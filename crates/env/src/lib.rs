@@ -64,7 +64,7 @@ pub use kept::{KeptMemory, KeptSize, OtherMemory, Words};
 pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, IoOutcome, OnReturn};
-pub use oversight::Overseer;
+pub use oversight::{Exceeded, Overseer};
 pub use parts::Parts;
 pub use past_caches::copy_past_caches;
 pub use runners::Runners;

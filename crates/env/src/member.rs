@@ -5,9 +5,9 @@ use crate::drive::{Drive, DriveInfo, DriveSource, Durability, IoRequest};
 use crate::error::{self, IoError, IoErrorKind};
 use crate::health::DriveHealth;
 use crate::ops::{Completion, Io, IoOutcome, Metered, OnReturn, Waiter};
-use crate::oversight::{Overseer, Oversight, Terms};
+use crate::oversight::{Exceeded, Overseer, Oversight, Terms};
 use crate::time_limits::{LimitsByClass, TimeLimits};
-use crate::traffic::TrafficRow;
+use crate::traffic::{Operation, TrafficRow};
 use crate::world::Env;
 use smallvec::smallvec;
 use std::cell::Cell;
@@ -93,6 +93,11 @@ impl Member {
         self.oversight.overdue.get() > 0
     }
 
+    /// The time limit that an operation has exceeded last, while any [is overdue](Self::is_overdue).
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        self.oversight.exceeded.get().filter(|_| self.is_overdue())
+    }
+
     /// From now on somebody watches over operations that take too long: they do not fail by their time limit any more.
     pub fn watch(&self, overseer: Weak<dyn Overseer>) {
         self.oversight.watch(overseer);
@@ -145,7 +150,8 @@ impl Member {
         let short =
             if is_short && self.oversight.is_watched() { limits.short_read.min(limit) } else { limit };
         let (deadline, rest) = (now + short, limit.saturating_sub(short));
-        Terms { deadline, rest, oversight: Some(self.oversight.clone()), metered }
+        let exceeds = Operation::of(request).map(|operation| Exceeded { operation, limit });
+        Terms { deadline, rest, oversight: Some(self.oversight.clone()), exceeds, metered }
     }
 
     /// Starts filling `buffers` from `offset` on.

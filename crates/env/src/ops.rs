@@ -13,7 +13,7 @@
 use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
 use crate::health::DriveHealth;
-use crate::oversight::{Heard, Oversight, Terms, count};
+use crate::oversight::{Exceeded, Heard, Oversight, Terms, count};
 use crate::time::Instant;
 use crate::traffic::{Operation, Timed, TrafficRow};
 use crate::{buffers::Bufs, drive::IoRequest, drive::StatusExtent};
@@ -126,6 +126,7 @@ struct Slot {
     /// [`Terms::rest`], until that begins.
     rest: Duration,
     oversight: Option<Rc<Oversight>>,
+    exceeds: Option<Exceeded>,
     is_late: bool,
     is_overdue: bool,
 }
@@ -156,6 +157,9 @@ impl Slot {
         };
         let is_short = !self.rest.is_zero();
         let number = if is_short { &oversight.late } else { &oversight.overdue };
+        if !is_short {
+            oversight.exceeded.set(self.exceeds);
+        }
         if count(number, true) {
             // First: whoever waited may look at the drive before it does anything else.
             heard.push(Heard::Overseer(oversight.clone()));
@@ -243,6 +247,7 @@ impl OpTable {
                 deadline: Instant::NEVER,
                 rest: Duration::ZERO,
                 oversight: None,
+                exceeds: None,
                 is_late: false,
                 is_overdue: false,
             });
@@ -252,6 +257,7 @@ impl OpTable {
         slot.state = State::InFlight(waiter);
         (slot.deadline, slot.rest) = (deadline, terms.rest);
         slot.oversight.clone_from(&terms.oversight);
+        slot.exceeds = terms.exceeds;
         self.in_flight.set(self.in_flight.get() + 1);
         index
     }
@@ -445,16 +451,7 @@ pub(crate) struct Metered {
 impl Metered {
     /// A request begins. What asks the drive about itself is no traffic.
     pub(crate) fn start(row: &Rc<TrafficRow>, request: &IoRequest, now: Instant) -> Option<Metered> {
-        let operation = match request {
-            IoRequest::Read { .. } => Operation::Read,
-            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => Operation::Write,
-            IoRequest::Trim { .. } => Operation::Trim,
-            IoRequest::Flush => Operation::Flush,
-            IoRequest::Status { .. }
-            | IoRequest::Health
-            | IoRequest::Locate { .. }
-            | IoRequest::WriteCache { .. } => return None,
-        };
+        let operation = Operation::of(request)?;
         let timed = Timed::start(row, operation, now);
         Some(Metered { row: row.clone(), timed, bytes: request.range().len.0 })
     }

@@ -12,7 +12,9 @@ use crate::error::IoError;
 use crate::executor::Executor;
 use crate::ops::{Metered, Waiter};
 use crate::time::Instant;
+use crate::traffic::Operation;
 use std::cell::{Cell, RefCell};
+use std::fmt::{Display, Formatter};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -34,6 +36,8 @@ pub(crate) struct Oversight {
     pub(crate) late: Cell<u32>,
     /// Those of which the time limit has passed.
     pub(crate) overdue: Cell<u32>,
+    /// The last that became overdue.
+    pub(crate) exceeded: Cell<Option<Exceeded>>,
     overseer: RefCell<Option<Weak<dyn Overseer>>>,
 }
 
@@ -57,6 +61,21 @@ impl Oversight {
         if let Some(overseer) = overseer {
             overseer.changed();
         }
+    }
+}
+
+/// A time limit that an operation exceeded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exceeded {
+    /// What the drive was asked.
+    pub operation: Operation,
+    /// How long it had for that.
+    pub limit: Duration,
+}
+
+impl Display for Exceeded {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "a {} takes longer than {:?}", self.operation.name(), self.limit)
     }
 }
 
@@ -92,6 +111,8 @@ pub(crate) struct Terms {
     pub(crate) rest: Duration,
     /// Where it counts as outstanding until the drive returns it, and who watches over it.
     pub(crate) oversight: Option<Rc<Oversight>>,
+    /// The limit, and of what. `None` of what does not count as traffic.
+    pub(crate) exceeds: Option<Exceeded>,
     /// Ends when the drive returns it.
     pub(crate) metered: Option<Metered>,
 }
@@ -99,6 +120,6 @@ pub(crate) struct Terms {
 impl Terms {
     /// Those of an operation over which nobody watches.
     pub(crate) fn until(deadline: Instant) -> Terms {
-        Terms { deadline, rest: Duration::ZERO, oversight: None, metered: None }
+        Terms { deadline, rest: Duration::ZERO, oversight: None, exceeds: None, metered: None }
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! Budget: 5 ns for an operation, from its start to its end.
 
+use crate::drive::IoRequest;
 use crate::tally::{Tally, TallyRow};
 use crate::time::Instant;
 use std::time::Duration;
@@ -24,6 +25,20 @@ pub enum Operation {
 impl Operation {
     /// All of them.
     pub const ALL: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Trim, Operation::Flush];
+
+    /// Which of them a request is. `None`: none.
+    pub fn of(request: &IoRequest) -> Option<Operation> {
+        Some(match request {
+            IoRequest::Read { .. } => Operation::Read,
+            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => Operation::Write,
+            IoRequest::Trim { .. } => Operation::Trim,
+            IoRequest::Flush => Operation::Flush,
+            IoRequest::Status { .. }
+            | IoRequest::Health
+            | IoRequest::Locate { .. }
+            | IoRequest::WriteCache { .. } => return None,
+        })
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {

@@ -153,8 +153,10 @@ impl Arrays {
                 let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
-            ReportKind::DriveSilent { drive, swaps } => {
-                let (volume, what, error) = (volume.clone(), String::new(), IoErrorKind::TimedOut);
+            ReportKind::DriveSilent { drive, swaps, exceeded } => {
+                let what =
+                    exceeded.map_or("it does not answer in time".to_owned(), |limit| limit.to_string());
+                let (volume, error) = (volume.clone(), IoErrorKind::TimedOut);
                 let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 self.take_silent(array, report);
             }

@@ -150,10 +150,11 @@ impl Arrays {
         // What cannot be recorded for now is tried again by others.
         let may_decide = array.work.doubts.get() == 0 && array.unrecorded.borrow().is_empty();
         if !slots.is_empty() && may_decide && can_spare(array, &slots) {
+            let what_of = |slot| reports.iter().find(|report| report.drive == slot);
             let suspended = |slot: DriveIndex| Failing {
                 slot: slot.as_usize(),
                 cause: Cause::Suspended,
-                what: "it does not answer in time".to_owned(),
+                what: what_of(slot).map_or(String::new(), |report| report.what.clone()),
                 is_lasting: false,
             };
             self.put_out(array, slots.iter().map(suspended).collect()).await;

@@ -80,6 +80,9 @@ impl Place {
     }
 }
 
+/// Makes runners for a volume.
+type Hire = Box<dyn Fn() -> Runners<Job>>;
+
 /// A shard's stripe requests that wait for a runner, and those that are away at other shards.
 pub(crate) struct Exchange {
     shard: Resources,
@@ -87,7 +90,7 @@ pub(crate) struct Exchange {
     /// Those of each volume: where drives of one do not answer, all of them may wait.
     runners: RefCell<BTreeMap<VolumeId, Rc<Runners<Job>>>>,
     /// Makes those of one more volume. `None` before anything is run, and when nothing is run any more.
-    hire: RefCell<Option<Box<dyn Fn() -> Runners<Job>>>>,
+    hire: RefCell<Option<Hire>>,
 }
 
 impl Exchange {

@@ -11,7 +11,7 @@
 
 use crate::members::Drives;
 use crate::messages::ReportKind;
-use env::{Member, Overseer};
+use env::{Exceeded, Member, Overseer};
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -78,7 +78,8 @@ impl Drives {
                 && self.in_service().contains(slot)
                 && !self.health.failing().contains(slot);
             let is_left = !is_used || self.closing.get() || self.shard.is_stopping();
-            let may_go = is_left || self.may_lose(slot) && self.may_go_on_without(slot, swaps).await;
+            let may_go = is_left
+                || self.may_lose(slot) && self.may_go_on_without(slot, swaps, member.exceeded()).await;
             if may_go {
                 self.shard.env().trace("drive given up", u64::from(slot.0), 0);
                 member.give_up();
@@ -90,8 +91,9 @@ impl Drives {
     }
 
     /// Whether the controller says that nobody is to wait for a drive any longer.
-    async fn may_go_on_without(&self, drive: DriveIndex, swaps: u64) -> bool {
-        self.shard.report(self.spec.id, ReportKind::DriveSilent { drive, swaps }).await.is_ok()
+    async fn may_go_on_without(&self, drive: DriveIndex, swaps: u64, exceeded: Option<Exceeded>) -> bool {
+        let report = ReportKind::DriveSilent { drive, swaps, exceeded };
+        self.shard.report(self.spec.id, report).await.is_ok()
     }
 
     /// Nobody asks about a drive any more.
