@@ -286,6 +286,9 @@ const OF_STUCK: u64 = 41;
 /// How far the number of what the system refuses for now is from those of other faults.
 const OF_BUSY: u64 = 42;
 
+/// And of drives that fall silent, or are slow, for longer than some limit: two, perhaps at the same time.
+const OF_SILENT: u64 = 43;
+
 /// Between 100 µs and some tenths of a second, every order of magnitude as likely as any.
 pub fn delay(rng: &mut Rng) -> Duration {
     Duration::from_micros(100 << rng.below(12)) + Duration::from_nanos(rng.below(100_000))
@@ -296,6 +299,9 @@ pub fn plan(scene: &Rc<Scene>) {
     plan_one_more(scene, "file faults", OF_FILES, Fault::draw_for_file);
     plan_one_more(scene, "stuck blocks", OF_STUCK, Fault::draw_stuck);
     plan_one_more(scene, "busy", OF_BUSY, Fault::draw_busy);
+    for (stream, nth) in [("silent", OF_SILENT), ("silent with it", OF_SILENT + 1)] {
+        plan_one_more(scene, stream, nth, Fault::draw_silent);
+    }
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "faults", &instance);
     let mut rng = stream(life.to_string());
@@ -391,15 +397,15 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
     if !scene.is_there() || !may || !drive.is_present() {
         return;
     }
-    let name = drive.name().to_owned();
+    let (name, limit) = (drive.name().to_owned(), scene.setup.shortest_limit());
     scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of(&name, || format!("{fault:?}, in slot {} (incident {number})", index.0));
     if !matches!(fault, Fault::LosesWrites(_) | Fault::MisdirectsWrites(_)) {
-        scene.did(fault.deed());
+        scene.did(fault.deed(limit));
     }
     {
         let mut faults = scene.array.faults.borrow_mut();
-        if fault.may_cost_the_drive() {
+        if fault.may_cost_the_drive(limit) {
             faults.suspect(index, scene.machine.life.get());
         }
         match fault {

@@ -50,8 +50,15 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     let cache_size = scene.setup.cache * u64::from(count);
     let logs = log_devices::begin(&scene);
     let read_cache = scene.setup.reads.map_or(units::ByteCount::ZERO, |reads| reads.room) * u64::from(count);
-    let options =
-        controller::Options { drives: given, cache_size, read_cache, logs, ..controller::Options::default() };
+    let limits = scene.setup.limits;
+    let options = controller::Options {
+        drives: given,
+        cache_size,
+        read_cache,
+        logs,
+        limits,
+        ..controller::Options::default()
+    };
     let control = Controller::start(&envs[0], options, senders, receiver).await;
     Host { scene, env: envs[0].clone(), control, shards }
 }

@@ -2,6 +2,7 @@
 
 mod beside;
 mod larger;
+mod limits;
 mod log;
 pub(crate) mod migrations;
 mod reads;
@@ -13,7 +14,9 @@ pub use reads::ReadsSetup;
 
 use crate::options::{Lie, Logged, Options, Without};
 use controller::{WriteHole, WriteMode};
+use env::{LimitsByClass, TimeLimits};
 use layout::{Geometry, Level, Shape};
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
 use world_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
 
@@ -92,6 +95,8 @@ pub struct Setup {
     pub migrations: Option<MigrationsSetup>,
     /// How its drives become larger, if they do.
     pub larger: Option<LargerSetup>,
+    /// How long drives may take, each as if of this machine.
+    pub limits: LimitsByClass,
     /// What is left out.
     pub without: Without,
 }
@@ -251,6 +256,7 @@ impl Setup {
             reads: reads::draw(seed, options),
             migrations: None,
             larger: None,
+            limits: limits::draw(seed),
             without: options.without.clone(),
         }
     }
@@ -318,6 +324,23 @@ impl Setup {
         self.geometry.parity_strips() > 0
     }
 
+    /// What a drive may take for anything without being suspended for it, about.
+    pub fn shortest_limit(&self) -> Duration {
+        let TimeLimits { read, write, flush, discard, .. } = self.limits.solid;
+        read.min(write).min(flush).min(discard).saturating_sub(Duration::from_secs(1))
+    }
+
+    fn describe_limits(&self) -> String {
+        let limits = self.limits.solid;
+        match limits == LimitsByClass::default().solid {
+            true => String::new(),
+            false => format!(
+                ", drives have {:?} for a read, {:?} for a write and {:?} for a flush",
+                limits.read, limits.write, limits.flush
+            ),
+        }
+    }
+
     /// One line for people.
     pub fn describe(&self) -> String {
         format!(
@@ -333,6 +356,7 @@ impl Setup {
             self.drives[0].cache,
         ) + if self.write_back { ", " } else { "" }
             + if self.write_back { self.cached_mode.name() } else { "" }
+            + &self.describe_limits()
             + &self.reads.map(|reads| format!(", {}", reads.describe())).unwrap_or_default()
     }
 }

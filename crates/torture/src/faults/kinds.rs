@@ -44,9 +44,6 @@ pub enum Fault {
     MisdirectsWrites(u64),
 }
 
-/// A drive that takes longer for an operation may be out, as the controller sees it (its limit is 30 seconds).
-const TIME_LIMIT: Duration = Duration::from_secs(29);
-
 impl Fault {
     /// `silent`: also one that no drive tells of.
     pub(super) fn draw(rng: &mut Rng, silent: bool) -> Fault {
@@ -89,13 +86,22 @@ impl Fault {
         Fault::Busy(operation, 1 << rng.below(8))
     }
 
+    /// A drive that answers late, or not for a while, and then all that it was asked.
+    pub(super) fn draw_silent(rng: &mut Rng) -> Fault {
+        let time = Duration::from_millis(rng.between(200, 45_000));
+        match rng.chance(1, 2) {
+            true => Fault::Holds(time),
+            false => Fault::Stalls(rng.between(1, 30), time),
+        }
+    }
+
     /// Whether the drive tells of it, or is late.
     pub(super) fn is_reported(self) -> bool {
         !matches!(self, Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_))
     }
 
     /// Whether the controller may take the drive out for it.
-    pub(super) fn may_cost_the_drive(self) -> bool {
+    pub(super) fn may_cost_the_drive(self, limit: Duration) -> bool {
         match self {
             Fault::Dies | Fault::Vanishes(_) | Fault::WriteErrors(_) | Fault::FlushErrors(_) => true,
             Fault::FileDeleted | Fault::FileTruncated(_) => true,
@@ -104,11 +110,11 @@ impl Fault {
             // A drive that refuses a write goes out where its volume can do without it.
             Fault::Stuck { refuses, .. } => refuses,
             Fault::Slows(..) | Fault::Busy(..) => false,
-            Fault::Holds(time) | Fault::Stalls(_, time) => time >= TIME_LIMIT,
+            Fault::Holds(time) | Fault::Stalls(_, time) => time >= limit,
         }
     }
 
-    pub(super) fn deed(self) -> Deed {
+    pub(super) fn deed(self, limit: Duration) -> Deed {
         match self {
             Fault::Dies => Deed::Dies,
             Fault::Vanishes(_) => Deed::Vanishes,
@@ -119,7 +125,7 @@ impl Fault {
             Fault::Busy(..) => Deed::Busy,
             Fault::MediumErrors => Deed::MediumErrors,
             Fault::Stuck { .. } => Deed::Stuck,
-            Fault::Holds(time) | Fault::Stalls(_, time) if time >= TIME_LIMIT => Deed::TimesOut,
+            Fault::Holds(time) | Fault::Stalls(_, time) if time >= limit => Deed::TimesOut,
             Fault::Holds(_) | Fault::Stalls(..) => Deed::Hangs,
             Fault::Slows(..) => Deed::Slow,
             Fault::Rots => Deed::Rots,

@@ -47,8 +47,11 @@ impl Fault {
     }
 
     /// Whether nobody may rely on the device any more.
-    fn may_cost_it(self) -> bool {
-        !matches!(self, Fault::Hangs(_) | Fault::Stalls(..) | Fault::Slows(..))
+    fn may_cost_it(self, limit: Duration) -> bool {
+        match self {
+            Fault::Hangs(time) | Fault::Stalls(_, time) => time >= limit,
+            fault => !matches!(fault, Fault::Slows(..)),
+        }
     }
 
     fn deed(self) -> Deed {
@@ -101,7 +104,7 @@ fn happen(scene: &Rc<Scene>, number: u64, which: usize, fault: Fault, rng: &mut 
     scene.tell_of(name, || format!("{fault:?} (incident {number})"));
     scene.did(fault.deed());
     scene.volumes().iter().for_each(|volume| volume.array.faults.borrow_mut().doubt());
-    if fault.may_cost_it() {
+    if fault.may_cost_it(scene.setup.shortest_limit()) {
         distrust(scene, name);
     }
     match fault {
