@@ -16,7 +16,7 @@ use layout::Level;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
-use world_sim::Rng;
+use world_sim::{Rng, SimDrive};
 
 /// The number of the order in a life, counted from the life's first incident.
 const OF_REFUSALS: u64 = 45;
@@ -160,7 +160,9 @@ fn costly(scene: &Scene, out: &DriveSet) -> DriveSet {
     // What a volume on its way survives, and what a distributed spare has, is not known here.
     let has_spare = |volume: &Rc<Scene>| volume.layouts().any(|layout| layout.level() == Level::Raid5ee);
     let is_unknown = scene.array.volumes().iter().any(|volume| volume.may_be_there() && has_spare(volume));
-    if !scene.is_redundant() || scene.array.may_move() || is_unknown {
+    // That a file was deleted the controller knows when it has looked, within half a minute; until then it counts on it.
+    let is_unnoticed = scene.array.drives.borrow().iter().any(SimDrive::is_deleted);
+    if !scene.is_redundant() || scene.array.may_move() || is_unknown || is_unnoticed {
         return DriveSet::EMPTY;
     }
     let is_unsynced = scene.parity_may_lie() && !scene.synced.get();

@@ -236,6 +236,11 @@ impl SimDrive {
         self.cell.state.borrow_mut().presence = Presence::Deleted;
     }
 
+    /// Whether its file was deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.cell.state.borrow().presence == Presence::Deleted
+    }
+
     /// Its file is truncated: what lies past `len`, a multiple of 4096 bytes, is gone, and so is its end.
     pub fn truncate_file(&self, len: ByteCount) {
         self.note("file truncated");
