@@ -7,6 +7,7 @@ mod cells;
 mod choices;
 mod common;
 mod data_log;
+mod distributed_spare;
 mod first_write;
 mod forced;
 mod initialise;

@@ -16,43 +16,43 @@ use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
 use world_sim::{DriveOptions, Latency, Rng, Sim, SimDrive, SimOptions};
 
-const VOLUME: VolumeId = VolumeId(1);
-const TASK: TaskId = TaskId(7);
-const FULL_SPEED: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+pub(crate) const VOLUME: VolumeId = VolumeId(1);
+pub(crate) const TASK: TaskId = TaskId(7);
+pub(crate) const FULL_SPEED: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
-struct Setup {
-    level: Level,
-    drives: u16,
-    shards: u16,
-    member: ByteCount,
+pub(crate) struct Setup {
+    pub(crate) level: Level,
+    pub(crate) drives: u16,
+    pub(crate) shards: u16,
+    pub(crate) member: ByteCount,
 }
 
 /// What the controller of a test was told.
 #[derive(Default)]
-struct Told {
-    progress: RefCell<BTreeMap<u16, TaskProgress>>,
-    outcomes: RefCell<Vec<TaskOutcome>>,
-    current: RefCell<RegionSet>,
-    punctured: RefCell<Vec<(DriveIndex, ByteRange)>>,
-    wrong: RefCell<Vec<Option<DriveIndex>>>,
-    relocated: RefCell<RegionSet>,
-    out: Cell<DriveSet>,
+pub(crate) struct Told {
+    pub(crate) progress: RefCell<BTreeMap<u16, TaskProgress>>,
+    pub(crate) outcomes: RefCell<Vec<TaskOutcome>>,
+    pub(crate) current: RefCell<RegionSet>,
+    pub(crate) punctured: RefCell<Vec<(DriveIndex, ByteRange)>>,
+    pub(crate) wrong: RefCell<Vec<Option<DriveIndex>>>,
+    pub(crate) relocated: RefCell<RegionSet>,
+    pub(crate) out: Cell<DriveSet>,
 }
 
 /// A volume on its shards, and the controller's end of it.
-struct Rig {
-    env: Env,
-    shards: Vec<Sender<ShardMessage>>,
-    volumes: Vec<Rc<Volume>>,
-    told: Rc<Told>,
+pub(crate) struct Rig {
+    pub(crate) env: Env,
+    pub(crate) shards: Vec<Sender<ShardMessage>>,
+    pub(crate) volumes: Vec<Rc<Volume>>,
+    pub(crate) told: Rc<Told>,
 }
 
 impl Setup {
-    fn geometry(&self) -> Geometry {
+    pub(crate) fn geometry(&self) -> Geometry {
         Geometry::new(self.level, DriveCount(self.drives), StripSize::KIB_64, self.member).expect("an array")
     }
 
-    fn sim(&self, seed: u64) -> Sim {
+    pub(crate) fn sim(&self, seed: u64) -> Sim {
         let mut options = SimOptions::seeded(seed);
         options.shards = usize::from(self.shards);
         let mut sim = Sim::new(options);
@@ -65,7 +65,17 @@ impl Setup {
     }
 
     /// Serves the volume with `slot` stale in every region.
-    async fn serve(&self, envs: Vec<Env>, slot: Option<DriveIndex>) -> Rig {
+    pub(crate) async fn serve(&self, envs: Vec<Env>, slot: Option<DriveIndex>) -> Rig {
+        let regions = RegionSet::first(Regions::of(&self.geometry()).count);
+        self.serve_as(envs, |attachment| {
+            if let Some(slot) = slot {
+                attachment.state = attachment.state.clone().with_stale(slot, &regions);
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn serve_as(&self, envs: Vec<Env>, change: impl FnOnce(&mut Attachment)) -> Rig {
         let (env, geometry, count) = (envs[0].clone(), self.geometry(), envs.len() as u16);
         let (reports, receiver) = env::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
         let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
@@ -89,11 +99,8 @@ impl Setup {
             policy: FaultPolicy::default(),
         };
         let regions = Regions::of(&geometry);
-        let mut state = VolumeState::optimal(&regions);
-        if let Some(slot) = slot {
-            state = state.with_stale(slot, &RegionSet::first(regions.count));
-        }
-        let attachment = Attachment::new(Arc::new(spec), sources, state);
+        let mut attachment = Attachment::new(Arc::new(spec), sources, VolumeState::optimal(&regions));
+        change(&mut attachment);
         let told = Rc::new(Told::default());
         env.spawn("controller", control(receiver, senders.clone(), told.clone(), all));
         let mut rig = Rig { env, shards: senders, volumes: Vec::new(), told };
@@ -106,7 +113,7 @@ impl Setup {
 }
 
 /// The controller as far as tasks need one: everything it is told is durable at once.
-async fn control(
+pub(crate) async fn control(
     mut reports: Receiver<Report>,
     shards: Vec<Sender<ShardMessage>>,
     told: Rc<Told>,
@@ -170,7 +177,7 @@ async fn control(
 }
 
 impl Rig {
-    async fn tell(&self, message: impl Fn(engine::Done) -> ShardMessage) {
+    pub(crate) async fn tell(&self, message: impl Fn(engine::Done) -> ShardMessage) {
         let (done, mut answers) = env::mailbox::mailbox(&self.env, self.shards.len());
         for shard in &self.shards {
             assert!(shard.send(message(done.clone())).is_ok());
@@ -181,20 +188,20 @@ impl Rig {
         }
     }
 
-    async fn start(&self, kind: TaskKind, pace: TaskPace) {
+    pub(crate) async fn start(&self, kind: TaskKind, pace: TaskPace) {
         let order = TaskOrder { volume: VOLUME, task: TASK, kind, regions: None, pace };
         self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
     }
 
     /// Waits until every shard has said how its part ended.
-    async fn outcomes(&self) -> Vec<TaskOutcome> {
+    pub(crate) async fn outcomes(&self) -> Vec<TaskOutcome> {
         while self.told.outcomes.borrow().len() < self.shards.len() {
             self.env.sleep(Duration::from_millis(1)).await;
         }
         self.told.outcomes.borrow().clone()
     }
 
-    fn progress(&self) -> TaskProgress {
+    pub(crate) fn progress(&self) -> TaskProgress {
         let mut sum = TaskProgress::default();
         for part in self.told.progress.borrow().values() {
             sum.done_stripes += part.done_stripes;
@@ -207,32 +214,32 @@ impl Rig {
     }
 }
 
-fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
+pub(crate) fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
     (0..usize::from(setup.shards)).map(|shard| sim.shard(shard)).collect()
 }
 
-fn drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
+pub(crate) fn drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
     (0..setup.drives).map(|i| sim.drive(&format!("d{i}")).expect("a drive")).collect()
 }
 
-async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
+pub(crate) async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount(len));
     let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
     result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
 }
 
-async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
+pub(crate) async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
     volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
 }
 
 /// Bytes that tell where and when they were written.
-fn content(at: u64, len: usize, stamp: u64) -> Vec<u8> {
+pub(crate) fn content(at: u64, len: usize, stamp: u64) -> Vec<u8> {
     (0..len as u64).map(|i| ((at + i) / 7 + stamp * 31) as u8).collect()
 }
 
 /// Writes all over the volume; what it holds then.
-async fn fill(volume: &Rc<Volume>, rng: &mut Rng) -> Vec<u8> {
+pub(crate) async fn fill(volume: &Rc<Volume>, rng: &mut Rng) -> Vec<u8> {
     let mut model = vec![0; volume.spec().capacity.as_usize()];
     for stamp in 0..200 {
         put(volume, rng, &mut model, 64 << 10, stamp).await;
@@ -241,14 +248,14 @@ async fn fill(volume: &Rc<Volume>, rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Writes up to `most` bytes somewhere.
-async fn put(volume: &Rc<Volume>, rng: &mut Rng, model: &mut [u8], most: u64, stamp: u64) {
+pub(crate) async fn put(volume: &Rc<Volume>, rng: &mut Rng, model: &mut [u8], most: u64, stamp: u64) {
     let at = rng.below(model.len() as u64 - most);
     let bytes = content(at, 1 + rng.below(most) as usize, stamp);
     write(volume, at, &bytes).await.expect("writable");
     model[at as usize..][..bytes.len()].copy_from_slice(&bytes);
 }
 
-async fn compare(volume: &Rc<Volume>, model: &[u8]) {
+pub(crate) async fn compare(volume: &Rc<Volume>, model: &[u8]) {
     for (i, part) in model.chunks(4 << 20).enumerate() {
         let got = read(volume, (i as u64) << 22, part.len() as u64).await.expect("readable");
         assert!(got == part, "the volume differs from the model near {} MiB", i * 4);
@@ -431,53 +438,6 @@ fn a_check_finds_rot_and_names_the_drive_where_the_level_can() {
         })
         .expect("no stall");
     }
-}
-
-/// RAID 5EE: a drive fails, its strips move into the distributed spare, another one fails; then back to a new drive.
-#[test]
-fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
-    let setup = Setup { level: Level::Raid5ee, drives: 5, shards: 2, member: ByteCount::MIB * 40 };
-    let mut sim = setup.sim(41);
-    sim.add_drive("new", DriveOptions::sized(setup.member));
-    let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
-    sim.run(async move {
-        let slot = DriveIndex(1);
-        let rig = setup.serve(envs, None).await;
-        let volume = rig.volumes[0].clone();
-        let mut rng = Rng::new(8, "content", "");
-        let mut model = fill(&volume, &mut rng).await;
-        all[1].fail_now();
-        put(&volume, &mut rng, &mut model, 60_000, 900).await;
-        compare(&volume, &model).await;
-        let mut stamp = 1000;
-        for kind in [TaskKind::Relocate { slot }, TaskKind::Restore { slot }] {
-            rig.told.outcomes.borrow_mut().clear();
-            rig.start(kind, FULL_SPEED).await;
-            while rig.told.outcomes.borrow().len() < usize::from(setup.shards) {
-                put(&volume, &mut rng, &mut model, 5000, stamp).await;
-                rig.env.sleep(Duration::from_millis(3)).await;
-                stamp += 1;
-            }
-            assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2], "{kind:?}");
-            compare(&volume, &model).await;
-            if matches!(kind, TaskKind::Relocate { .. }) {
-                // Another drive takes the slot. What it should hold is in the spare strips.
-                let source = rig.env.world().open_drive("new").await.expect("it opens");
-                let all = DriveSet::first(setup.geometry().drives());
-                let change = Change::Drive { slot, stale: RegionSet::EMPTY, in_service: all };
-                rig.told.out.set(DriveSet::EMPTY);
-                rig.tell(|done| {
-                    ShardMessage::Apply(VOLUME, change.clone(), Some(source.clone()), Some(done))
-                })
-                .await;
-                compare(&volume, &model).await;
-            }
-        }
-        assert!(rig.told.relocated.borrow().is_empty(), "all of it is at home again");
-        all[3].fail_now();
-        compare(&volume, &model).await;
-    })
-    .expect("no stall");
 }
 
 #[test]

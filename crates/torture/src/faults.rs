@@ -25,6 +25,8 @@ pub struct Faults {
     broken: Vec<Option<u64>>,
     /// By drive: the latest life in which the system refused operations for now. That costs no drive its place, and requests fail.
     busy: Vec<Option<u64>>,
+    /// In which life they were slow last.
+    slow: Vec<Option<u64>>,
     /// Slots whose drive an operator has asked to have taken out, and who has not looked yet which drive that met.
     asked_out: DriveSet,
     /// Slots whose drive an operator has ordered out at no cost, without an answer yet: it may be out already.
@@ -51,6 +53,7 @@ impl Faults {
         Faults {
             broken: vec![None; drives],
             busy: vec![None; drives],
+            slow: vec![None; drives],
             asked_out: DriveSet::EMPTY,
             ordered: DriveSet::EMPTY,
             vouched: DriveSet::EMPTY,
@@ -70,6 +73,7 @@ impl Faults {
         self.count += more;
         self.broken.resize(self.count, None);
         self.busy.resize(self.count, None);
+        self.slow.resize(self.count, None);
     }
 
     /// There are so many drives: of the others nothing is known.
@@ -77,6 +81,7 @@ impl Faults {
         self.count = count;
         self.broken.truncate(count);
         self.busy.truncate(count);
+        self.slow.truncate(count);
         let left = DriveSet::first(DriveCount(count as u16));
         let all = [
             &mut self.asked_out,
@@ -112,6 +117,16 @@ impl Faults {
         self.busy[drive.as_usize()] = Some(life);
         self.vouched = DriveSet::EMPTY;
         self.happened += 1;
+    }
+
+    /// Whether the system refuses operations of a drive that is slow as well: it is asked again for some time, which may pass without an answer.
+    fn is_slow_and_busy(&mut self, drive: DriveIndex, fault: Fault, life: u64) -> bool {
+        let is_slow = matches!(fault, Fault::Holds(_) | Fault::Stalls(..) | Fault::Slows(..));
+        if is_slow {
+            self.slow[drive.as_usize()] = Some(life);
+        }
+        is_slow && self.busy[drive.as_usize()] == Some(life)
+            || matches!(fault, Fault::Busy(..)) && self.slow[drive.as_usize()] == Some(life)
     }
 
     /// Whether the system refuses operations of any drive in this life.
@@ -405,8 +420,9 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
     }
     {
         let mut faults = scene.array.faults.borrow_mut();
-        if fault.may_cost_the_drive(limit) {
-            faults.suspect(index, scene.machine.life.get());
+        let life = scene.machine.life.get();
+        if fault.may_cost_the_drive(limit) || faults.is_slow_and_busy(index, fault, life) {
+            faults.suspect(index, life);
         }
         match fault {
             Fault::Dies | Fault::FileDeleted | Fault::FileTruncated(_) => faults.dead.insert(index),

@@ -65,7 +65,15 @@ async fn initialise_stripes(task: Rc<Running>, stripes: Range<u64>) -> Result<St
     let _user = volume.enter()?;
     let (mut left, mut initialised) = (stripes, 0);
     while !left.is_empty() {
-        let held = walk::hold_next(volume, &mut left, Mode::Exclusive).await;
+        let first = StripeIndex(left.start);
+        // A region that changes sides is waited for: zeros that were written by the old side would not be on the new one.
+        volume.sides_are_changed(first).await;
+        let mut after = left.clone();
+        let held = walk::hold_next(volume, &mut after, Mode::Exclusive).await;
+        if volume.is_changing_sides(first) {
+            continue;
+        }
+        left = after;
         let stripes: Vec<StripeIndex> =
             held.each().filter(|stripe| !volume.is_initialised(*stripe)).collect();
         volume.initialise_with_zeros(&stripes).await?;

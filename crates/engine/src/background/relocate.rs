@@ -7,7 +7,8 @@
 //! The window is a region. While it is open, host writes to it wait ([`Volume::pass_gate`]) and reads go where they
 //! went before; when all its stripes are moved the controller flushes the drives, remembers on which side the region
 //! is, and tells every shard; then the window closes. A crash or a failure before that leaves the region on the
-//! side it was on, with everything that was acknowledged. For the writes that wait, the stripes of one region are
+//! side it was on, with everything that was acknowledged. Every stripe of a region that was written is held once while the window is open: what
+//! began before that has ended by then, first writes included. The background initialisation waits for the window to close. For the writes that wait, the stripes of one region are
 //! moved at full speed; the task rests between regions.
 
 use crate::background::Running;
@@ -64,17 +65,38 @@ async fn move_region(
     let volume = &task.volume;
     // A region that was never written has nothing to be moved: it merely changes sides.
     if !volume.is_untouched(region) {
+        move_stripes(task, slot, region, to_spare).await?;
+    }
+    // From now on a further drive may go out: none of those that have to tell what was interrupted may be missing.
+    volume.renew_journal().await?;
+    let kind = ReportKind::Moved { drive: slot, regions: region.into(), to_spare };
+    volume.shard.report(volume.spec.id, kind).await
+}
+
+async fn move_stripes(
+    task: &Rc<Running>,
+    slot: DriveIndex,
+    region: RegionIndex,
+    to_spare: bool,
+) -> Result<(), IoError> {
+    let volume = &task.volume;
+    let initialised = || {
+        let stripes = volume.stripes_of(region).map(StripeIndex);
+        stripes.filter(|stripe| volume.is_initialised(*stripe)).count()
+    };
+    loop {
+        let before = initialised();
         let step = move |task, stripe| move_stripe(task, slot, stripe, to_spare);
         match walk::walk_unpaced(task, region, step).await {
             Walked::Whole => {}
             Walked::Stopped => return Err(IoError::new(IoErrorKind::Gone)),
             Walked::Failed(error) => return Err(error),
         }
+        // A first write that had passed the gate may have initialised stripes that had been passed over.
+        if initialised() == before {
+            return Ok(());
+        }
     }
-    // From now on a further drive may go out: none of those that have to tell what was interrupted may be missing.
-    volume.renew_journal().await?;
-    let kind = ReportKind::Moved { drive: slot, regions: region.into(), to_spare };
-    volume.shard.report(volume.spec.id, kind).await
 }
 
 async fn move_stripe(
@@ -87,6 +109,9 @@ async fn move_stripe(
     let _user = volume.enter()?;
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    if !volume.is_initialised(stripe) {
+        return Ok(Step::Skipped); // Nothing of it is to be moved: it merely changes sides.
+    }
     if !to_spare {
         return copy_stripe(&task, slot, stripe).await;
     }
