@@ -37,6 +37,7 @@ test-long: tools-long
 	PLAN_TESTS=all $(CARGO) test --release -p plan
 	DESTAGE_MODEL=all $(CARGO) test --release -p log --test destage
 	CRASH_TESTS=all INITIALISATION_TESTS=all $(CARGO) test --release -p controller
+	INITIALISATION_TESTS=all $(CARGO) test --release -p softroc --test first_losses
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
 	CACHE_TESTS=all $(CARGO) test --release -p predict --test cached
 	DATABASE_TESTS=all $(CARGO) test --release -p softroc --test databases

@@ -124,6 +124,8 @@ pub struct Controller {
     pub sockets: Option<(UnixListener, TcpListener)>,
     /// How many files it may have open when it begins, as a shell would say.
     pub files: Option<u32>,
+    /// A file that it is shown as the number of the machine's boot: as if the machine had started anew.
+    pub boot_id: Option<String>,
     child: Option<Child>,
 }
 
@@ -181,6 +183,7 @@ impl Controller {
             arguments: Vec::new(),
             sockets: None,
             files: None,
+            boot_id: None,
         }
     }
 
@@ -233,13 +236,21 @@ impl Controller {
     fn serve_command(&self, log: &File) -> Command {
         let program = env!("CARGO_BIN_EXE_softroc");
         let Some((unix, tcp)) = &self.sockets else {
-            let mut command = match self.files {
-                Some(files) => {
+            let mut command = match (self.files, &self.boot_id) {
+                (Some(_), Some(_)) => panic!("it starts by one other program"),
+                (None, Some(boot)) => {
+                    let shown =
+                        "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$0\" \"$@\"";
+                    let mut shell = Command::new("unshare");
+                    shell.args(["-m", "sh", "-c", shown, program, boot]);
+                    shell
+                }
+                (Some(files), None) => {
                     let mut shell = Command::new("sh");
                     shell.args(["-c", &format!("ulimit -Sn {files}; exec \"$0\" \"$@\""), program]);
                     shell
                 }
-                None => Command::new(program),
+                (None, None) => Command::new(program),
             };
             command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file"));
             return command;
