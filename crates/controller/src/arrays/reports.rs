@@ -148,8 +148,7 @@ impl Arrays {
         };
         match kind {
             ReportKind::DriveFailed { drive, swaps, error, operation } => {
-                let (volume, what) = (volume.clone(), format!("{operation}: {error}"));
-                let error = error.kind;
+                let (volume, what, error) = (volume.clone(), format!("{operation}: {error}"), error.kind);
                 let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
