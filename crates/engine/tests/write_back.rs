@@ -389,11 +389,47 @@ fn a_volume_does_not_wait_for_the_drives_of_another() {
         volume.flush().await.expect("its own drives answer");
         let took = bench.env.now().since(then);
         assert!(took < Duration::from_secs(1), "{took:?}");
+        assert!(volume.cache_counters().absorbed > 0, "it has a part of the cache");
         hung.iter().for_each(SimDrive::release);
         for host in hosts {
             host.await.expect("its drives answer again");
         }
         other.flush().await.expect("all is on the drives");
+    })
+    .expect("no stall");
+}
+
+/// Hosts of one volume hold all memory for payloads that they can get, and ask for more. A host of the other volume had to wait behind them.
+#[test]
+fn a_volume_has_memory_for_payloads_that_no_other_takes() {
+    const OTHER: VolumeId = VolumeId(2);
+    let setup = Setup::new(Level::Raid0, 2);
+    let mut sim = setup.sim(12, 2);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let mut other = setup.attachment(&envs[0]).await;
+        other.sources = vec![Some(common::open(&envs[0], 2).await), Some(common::open(&envs[0], 3).await)];
+        other.spec = VolumeSpec { id: OTHER, name: "other".into(), ..(*other.spec).clone() }.into();
+        let bench = start(envs, &setup, ROOM).await;
+        bench.tell(|done| ShardMessage::Attach(Box::new(other.clone()), done)).await;
+        let other = bench.shards[0].volume(OTHER).expect("attached");
+        let held = Rc::new(RefCell::new(Vec::new()));
+        let ask = |_| {
+            let (other, held) = (other.clone(), held.clone());
+            bench.env.spawn("host", async move {
+                let taken = other.shard().reserve_payload(ByteCount::MIB).await;
+                held.borrow_mut().push(taken);
+            })
+        };
+        let hosts: Vec<_> = (0..4096).map(ask).collect();
+        bench.wait(Duration::from_millis(1)).await;
+        assert!(hosts.iter().any(|host| !host.is_finished()), "there is not enough for all");
+        drop(bench.volume().shard().reserve_payload(ByteCount::MIB).await);
+        while hosts.iter().any(|host| !host.is_finished()) {
+            held.take();
+            bench.wait(Duration::from_millis(1)).await;
+        }
+        held.take();
     })
     .expect("no stall");
 }

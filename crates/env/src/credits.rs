@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! - Of one user, first come, first served: a large request is not starved by small ones.
-//! - Who asks for more than its own part does not overtake another user that has waited longer and has no more than an equal share.
+//! - A user that asks for more than its part waits for other users that came earlier and would have no more than an equal share.
 
 use crate::executor::TaskId;
 use crate::parts::Parts;
@@ -67,7 +67,7 @@ impl Credits {
         Credits { user }
     }
 
-    /// Takes `count` at once if that may be and nobody waits who is first.
+    /// Takes `count` at once if they are free and nobody is served first.
     pub fn try_take(&self, count: u64) -> Option<Taken> {
         let (user, pool) = (&self.user, &self.user.pool);
         let count = count.min(self.total());

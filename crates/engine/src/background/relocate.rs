@@ -7,9 +7,11 @@
 //! The window is a region. While it is open, host writes to it wait ([`Volume::pass_gate`]) and reads go where they
 //! went before; when all its stripes are moved the controller flushes the drives, remembers on which side the region
 //! is, and tells every shard; then the window closes. A crash or a failure before that leaves the region on the
-//! side it was on, with everything that was acknowledged. Every stripe of a region that was written is held once while the window is open: what
-//! began before that has ended by then, first writes included. The background initialisation waits for the window to close. For the writes that wait, the stripes of one region are
-//! moved at full speed; the task rests between regions.
+//! side it was on, with everything that was acknowledged.
+//!
+//! Every stripe of a region that was written is locked once while the window is open: writes that began before have ended
+//! by then, first writes included. The background initialisation waits until the window closes. Since host writes wait, the
+//! stripes of one region are moved at full speed; the task rests between regions.
 
 use crate::background::Running;
 use crate::background::copy::copy_stripe;

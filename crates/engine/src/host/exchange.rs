@@ -127,14 +127,14 @@ impl Exchange {
         }
     }
 
-    /// Of a volume no more stripe requests come, but for those that find it gone.
+    /// Lets go of a volume's runners: it is served no more.
     pub(crate) fn dismiss(&self, volume: VolumeId) {
         let runners = self.runners.borrow_mut().remove(&volume);
         drop(runners);
     }
 
-    /// Sends a stripe request `of` a volume to the shard that owns its stripe; its outcome comes back to its parent. One that the shard does not take fails:
-    /// nothing would ever come back.
+    /// Sends a stripe request to the shard that owns its stripe, on the account `of` its volume; its outcome comes back to its parent.
+    /// One that the shard does not take fails: nothing would ever come back.
     pub(crate) async fn send_away(
         &self,
         of: &Resources,

@@ -45,9 +45,9 @@ pub(crate) struct CellRoom {
     failed_flushes: Cell<u64>,
     /// Cells that were cleared, and that somebody may look at still.
     viewed: RefCell<Vec<Viewed>>,
-    /// Whose cells that are not free are, by the numbers of the volumes: what is in them, what is set aside, and what was cleared and is looked at.
+    /// How many cells each volume has: with a write in them, set aside for one, or cleared and still looked at.
     parts: RefCell<Parts>,
-    /// What of that is of which kind.
+    /// How many of a volume's cells are not simply dirty.
     kinds: RefCell<BTreeMap<u32, Kinds>>,
     sequence: Cell<u64>,
     /// There may be more.
@@ -64,8 +64,8 @@ enum Content {
     Viewed,
 }
 
-/// How many cells of a volume are not simply dirty.
-#[derive(Default)]
+/// Cells of a volume that are not simply dirty.
+#[derive(Clone, Copy, Default)]
 struct Kinds {
     /// Set aside for writes.
     reserved: usize,
@@ -305,7 +305,8 @@ impl CellRoom {
         self.destaged.take();
         self.viewed.take();
         self.parts.take();
-        self.kinds.take();
+        // What a flush has taken of what was destaged it counts out itself.
+        self.kinds.borrow_mut().values_mut().for_each(|kinds| kinds.viewed = 0);
         Ok(())
     }
 
@@ -426,9 +427,9 @@ impl CellRoom {
     /// How many of the cells that a volume may have are dirty, or set aside, in percent.
     pub(crate) fn fill(&self, volume: u32) -> usize {
         let held = self.parts.borrow().held(volume) as usize;
-        let kinds = self.kinds.borrow();
-        let Some(Kinds { reserved, viewed, destaged }) = kinds.get(&volume) else { return 0 };
-        let dirty = (held - reserved - viewed).saturating_sub(*destaged);
+        let kinds = self.kinds.borrow().get(&volume).copied().unwrap_or_default();
+        let Kinds { reserved, viewed, destaged } = kinds;
+        let dirty = (held - reserved - viewed).saturating_sub(destaged);
         (dirty + reserved) * 100 / self.within_reach(volume)
     }
 }

@@ -36,8 +36,12 @@ struct Inner {
     hosts: HostActivity,
 }
 
-/// What there is a bounded amount of, as one user has it. Each volume is a user: where its drives do not answer its requests hold what they
-/// have, and others go on with their [parts](env::Parts).
+/// A user's shares of everything that is bounded on a shard. Each volume is a user: while its drives do not answer, its requests keep
+/// what they have taken, and other volumes go on with their own [parts](env::Parts).
+///
+/// Half of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes that are not whole sectors, the
+/// rest for what plans need. They are taken in this order and no other, so that nobody waits for memory held by somebody who
+/// waits for his. The cache's memory is not of the pool.
 struct Bounded {
     /// Memory for what the engine itself needs: old data, old parity, new parity.
     scratch: Credits,
@@ -87,9 +91,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Half of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes that are not whole sectors, the
-    /// rest for what plans need. They are taken in this order and no other, so that nobody waits for memory held by somebody who
-    /// waits for his. The cache's memory is not of the pool.
+    /// Those of a shard, for what belongs to no volume.
     pub(crate) fn new(
         env: &Env,
         index: ShardIndex,

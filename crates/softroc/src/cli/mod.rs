@@ -240,8 +240,8 @@ pub struct Serve {
     pub cache: Option<ByteCount>,
 
     /// How long drives may take for an operation, such as remote.write=5s: the class (solid, rotating, remote), the operation
-    /// (short-read, read, write, flush, discard), and a time. May be given several times [default: 30s; 60s for flush and discard;
-    /// remote: short-read 500ms, write 2s, flush 10s; short-read 2s]. A read that redundancy can serve waits for short-read; a drive that exceeds
+    /// (short-read, read, write, flush, discard), and a time. May be given several times [default: short-read 2s, read and
+    /// write 30s, flush and discard 60s; remote: short-read 500ms, write 2s, flush 10s]. A read that redundancy can serve waits for short-read; a drive that exceeds
     /// another limit is suspended until it answers, unless data are on it alone.
     #[arg(long, value_name = "CLASS.OPERATION=TIME", value_parser = parse_time_limit)]
     pub time_limit: Vec<(String, std::time::Duration)>,
