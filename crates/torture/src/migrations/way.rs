@@ -311,6 +311,8 @@ impl Scene {
         self.has_no_journal_any_more();
         let is_longer = self.way.grows.replace(false) && shown.capacity_bytes > self.way.had.get();
         if is_longer {
+            // It may not serve yet, and the next look, at which it does, has no order to explain the length by.
+            self.way.capacity.set(shown.capacity_bytes);
             self.synced.set(false);
             self.count(|tally| tally.grown += 1);
         }
