@@ -118,6 +118,35 @@ fn a_spare_takes_the_place_of_a_drive_that_failed_and_is_rebuilt() {
     bench.expect("data", 0, 7, 256 << 10);
 }
 
+/// A rebuild is paused, and the drive that it fills fails: the task stood there as paused for as long as nobody resumed it, beside the
+/// rebuild of the next drive, and went on with that one then.
+#[test]
+fn a_paused_rebuild_ends_when_its_drive_is_gone() {
+    let mut bench = with_volume(2);
+    bench.sim.add_drive("s", drive_options());
+    bench.sim.add_drive("t", drive_options());
+    add_spare(&mut bench, "s");
+    fail(&mut bench, "b");
+    while tasks(&mut bench, TaskKind::Rebuild).is_empty() {
+        let soon = bench.sim.now() + std::time::Duration::from_micros(200);
+        bench.sim.run_until(soon).unwrap();
+    }
+    let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
+    bench.ask(Command::TaskPause { task: rebuild.task }).unwrap();
+    bench.wait(1);
+    assert_eq!(tasks(&mut bench, TaskKind::Rebuild)[0].state, TaskState::Paused, "before it was done");
+    add_spare(&mut bench, "t");
+    fail(&mut bench, "s");
+    bench.write("data", 0, 8, 256 << 10);
+    bench.wait(2);
+    let all = tasks(&mut bench, TaskKind::Rebuild);
+    let states: Vec<_> = all.iter().map(|task| (task.drive.as_deref(), task.state)).collect();
+    assert!(states.contains(&(Some("s"), TaskState::Failed)), "{states:?}");
+    until_optimal(&mut bench);
+    assert_eq!(in_slot(&mut bench, 1), ("t".to_owned(), DriveState::Online));
+    bench.expect("data", 0, 8, 256 << 10);
+}
+
 #[test]
 fn hosts_go_on_writing_while_a_spare_is_rebuilt() {
     let mut bench = with_volume(13);

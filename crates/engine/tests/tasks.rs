@@ -364,6 +364,47 @@ fn a_task_pauses_goes_on_and_stops() {
     .expect("no stall");
 }
 
+/// A rebuild was paused, its drive was replaced, and the next drive was rebuilt by another rebuild. The first one went on then with
+/// regions that were current, opened them anew, and would have vouched for them.
+#[test]
+fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive() {
+    let setup = Setup { level: Level::Raid1, drives: 2, shards: 1, member: ByteCount::MIB * 256 };
+    let mut sim = setup.sim(12);
+    sim.add_drive("new", DriveOptions::sized(setup.member));
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let (slot, second) = (DriveIndex(1), TaskId(8));
+        let rig = setup.serve(envs, Some(slot)).await;
+        let volume = rig.volumes[0].clone();
+        let slow = TaskPace { max_bytes_per_s: Some(1 << 24), ..FULL_SPEED };
+        rig.start(TaskKind::Rebuild { slot }, slow).await;
+        rig.env.sleep(Duration::from_secs(1)).await;
+        let paused = TaskPace { paused: true, ..slow };
+        rig.shards.iter().for_each(|shard| assert!(shard.send(ShardMessage::SetPace(TASK, paused)).is_ok()));
+        rig.env.sleep(Duration::from_secs(1)).await;
+
+        let source = rig.env.world().open_drive("new").await.expect("it opens");
+        let stale = RegionSet::first(Regions::of(&setup.geometry()).count);
+        let in_service = DriveSet::first(setup.geometry().drives());
+        let change = Change::Drive { slot, stale, in_service };
+        rig.tell(|done| ShardMessage::Apply(VOLUME, change.clone(), Some(source.clone()), Some(done))).await;
+        let kind = TaskKind::Rebuild { slot };
+        let order = TaskOrder { volume: VOLUME, task: second, kind, regions: None, pace: FULL_SPEED };
+        rig.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
+        assert_eq!(rig.outcomes().await, [TaskOutcome::Done]);
+
+        let goes_on = ShardMessage::SetPace(TASK, FULL_SPEED);
+        assert!(rig.shards[0].send(goes_on).is_ok());
+        while rig.told.outcomes.borrow().len() < 2 {
+            assert_eq!(volume.check_invariants(), Ok(()));
+            rig.env.sleep(Duration::from_micros(100)).await;
+        }
+        let gone = env::IoError::new(env::IoErrorKind::Gone);
+        assert_eq!(rig.told.outcomes.borrow()[1], TaskOutcome::Failed(gone));
+    })
+    .expect("no stall");
+}
+
 /// A drive is filled while the other one serves and hosts write; then it takes its place.
 #[test]
 fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {

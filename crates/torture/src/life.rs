@@ -203,7 +203,9 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
         } else if host.needs_drives(&volume)? {
             if !migrations::bring_back_lost(host, &volume).await {
                 // Which layout it has on the way is the controller's knowledge: without these drives it may serve.
-                let offers = volume.reasons.iter().any(|why| why.contains("--degraded"));
+                let offered =
+                    |why: &String| why.contains("--degraded") || why.contains("--accept-stale-parity");
+                let offers = volume.reasons.iter().any(offered);
                 if !host.scene.array.may_move() || !offers {
                     return Ok(false);
                 }

@@ -12,4 +12,4 @@ mod attention;
 mod waiting;
 
 pub(crate) use attention::Attention;
-pub(crate) use waiting::wait_or;
+pub(crate) use waiting::{wait_on_both, wait_or};

@@ -23,3 +23,14 @@ pub(crate) async fn wait_or(
     });
     held.await
 }
+
+/// Waits until the condition holds; it is looked at when either signal is notified.
+pub(crate) async fn wait_on_both(env: &Env, signals: (&Signal, &Signal), condition: impl Fn() -> bool) {
+    let mut one = pin!(signals.0.wait_until(env, &condition));
+    let mut other = pin!(signals.1.wait_until(env, &condition));
+    poll_fn(|context| match one.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => other.as_mut().poll(context),
+    })
+    .await;
+}

@@ -92,6 +92,17 @@ impl Tasks {
         self.list.open().into_iter().find(|other| busy(other) && first(other))
     }
 
+    /// Of a task that fills a drive: why that cannot be any more, if so.
+    pub(super) fn lost_drive(&self, task: &Rc<Task>) -> Option<String> {
+        if !matches!(task.kind(), TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace) {
+            return None;
+        }
+        match self.next_of(task) {
+            Next::Moot(why) => Some(why),
+            _ => None,
+        }
+    }
+
     fn next_on_drive(&self, task: &Rc<Task>, array: &Rc<Array>) -> Next {
         let about = task.about();
         let slot = usize::from(about.slot.unwrap_or(u16::MAX));

@@ -51,6 +51,9 @@ impl Tasks {
                 }
                 Wish::Stop => continue,
                 Wish::Pause => {
+                    if let Some(why) = self.lost_drive(task) {
+                        return self.end_task(task, TaskState::Failed, Some(why));
+                    }
                     self.stand_still(task, failed.clone()).await;
                     continue;
                 }
@@ -103,14 +106,15 @@ impl Tasks {
         }
     }
 
-    /// A task stands still until it is not to any more, until what it could not finish is to be tried again, or until there is something of
+    /// A task stands still until it is not to any more, until the drive that it fills is gone, until what it could not finish is to be tried again, or until there is something of
     /// that kind: a volume that is served again may have a window that is saved. `failed`: what its last step failed at.
     async fn stand_still(&self, task: &Rc<Task>, failed: Option<String>) {
         // Hosts wait for it, and nobody else goes on.
         let unfinished = self.finish_window(task).await;
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
         task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
-        let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
+        let goes_on = || task.wish() != Wish::Pause || self.attention.is_closing();
+        let changed = || goes_on() || self.lost_drive(task).is_some();
         let signal = self.attention.changed();
         match again {
             Some(until) => drop(crate::signals::wait_or(&self.env, signal, changed, until).await),

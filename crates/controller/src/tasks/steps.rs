@@ -3,6 +3,7 @@
 use super::task::{Pace, Progress, Task, Wish};
 use crate::arrays::reports::TaskReports;
 use crate::interface::Found;
+use crate::signals::wait_on_both;
 use crate::tasks::Tasks;
 use engine::{
     RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
@@ -217,11 +218,13 @@ impl Tasks {
 
     async fn watch_step(&self, step: &Step, order: &TaskOrder) -> StepEnd {
         let mut told = order.pace;
-        let stops = || step.task.wish() == Wish::Stop || self.attention.is_closing();
+        // Shards that stand still do not notice that their drive went.
+        let is_in_vain = || step.task.wish() == Wish::Pause && self.lost_drive(&step.task).is_some();
+        let stops = || step.task.wish() == Wish::Stop || self.attention.is_closing() || is_in_vain();
         loop {
             // Ends come with a notice to the task, too.
             let news = || step.end().is_some() || stops() || step.pace() != told;
-            step.task.changed.wait_until(&self.env, news).await;
+            wait_on_both(&self.env, (&step.task.changed, self.attention.changed()), news).await;
             if let Some(end) = step.end() {
                 return end;
             }

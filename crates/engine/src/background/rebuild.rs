@@ -4,10 +4,14 @@
 //! from then on current, so that host writes reach the drive. When the region is whole the controller flushes the
 //! drive, remembers the region as current and tells every shard: a crash before that costs the region, not the rebuild.
 //! Regions that nobody ever wrote are left to their first write. Blocks that nothing can give back are listed as lost, and the rebuild goes on.
+//!
+//! A rebuild is about the drive that has the slot when it begins. Once the slot was swapped it ends, and touches nothing of the drive that is
+//! there: another rebuild may be at it.
 
 use crate::background::Running;
 use crate::background::walk::{self, Held, Step, Walked};
 use crate::messages::ReportKind;
+use crate::recovery::Recovery;
 use crate::task::TaskOutcome;
 use env::locks::Mode;
 use env::{IoError, IoErrorKind};
@@ -27,22 +31,25 @@ pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome
 async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
     let regions = task.take_on(volume.stale_regions(slot).minus(&volume.state().unwritten().clone()));
+    let swaps = volume.members.drives_of(slot);
     for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        let swaps = volume.members.drives_of(slot);
+        if volume.members.drives_of(slot) != swaps {
+            return TaskOutcome::Failed(IoError::new(IoErrorKind::Gone));
+        }
         volume.members.open_window(slot, region, StripeIndex(volume.stripes_of(region).start));
-        let step = move |task, stripes| stripes_of(task, slot, region, stripes);
+        let step = move |task, stripes| stripes_of(task, (slot, swaps), region, stripes);
         let walked = walk::walk_together(task, region, step).await;
         match walked {
             Walked::Whole => finished(task, slot, region, swaps).await,
             Walked::Stopped => {
-                volume.members.close_window(slot, region);
+                close(volume, (slot, swaps), region);
                 return TaskOutcome::Stopped;
             }
             Walked::Failed(error) => {
-                volume.members.close_window(slot, region);
+                close(volume, (slot, swaps), region);
                 if !volume.in_service().contains(slot) {
                     return TaskOutcome::Failed(error);
                 }
@@ -51,6 +58,13 @@ async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
         }
     }
     TaskOutcome::Done
+}
+
+/// What was not recorded of a region is stale again; unless the slot was swapped, and the window is another rebuild's.
+fn close(volume: &Recovery, (slot, swaps): (DriveIndex, u64), region: RegionIndex) {
+    if volume.members.drives_of(slot) == swaps {
+        volume.members.close_window(slot, region);
+    }
 }
 
 /// The region is current: the controller makes that durable, in its own time. The window stays open until it has.
@@ -67,7 +81,7 @@ async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swa
         match current.await {
             Ok(()) => running.finished(region),
             Err(error) => {
-                volume.members.close_window(slot, region);
+                close(volume, (slot, swaps), region);
                 running.note_error(error);
             }
         }
@@ -75,10 +89,11 @@ async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swa
     .await;
 }
 
-/// Makes stripes of a region current on the slot's drive, as many at a time as can be held at once.
+/// Makes stripes of a region current on the slot's drive, as many at a time as can be held at once. `drive`: the slot, and how often it
+/// had been swapped when that drive had it.
 async fn stripes_of(
     task: Rc<Running>,
-    slot: DriveIndex,
+    drive: (DriveIndex, u64),
     region: RegionIndex,
     mut left: Range<u64>,
 ) -> Result<Step, IoError> {
@@ -87,7 +102,7 @@ async fn stripes_of(
     let mut restored = 0;
     while !left.is_empty() {
         let held = walk::hold_next(volume, &mut left, Mode::Exclusive).await;
-        restored += restore_held(&task, slot, region, &held).await?;
+        restored += restore_held(&task, drive, region, &held).await?;
     }
     Ok(match restored {
         0 => Step::Skipped,
@@ -98,13 +113,16 @@ async fn stripes_of(
 /// How many stripes there were something to do in.
 async fn restore_held(
     task: &Rc<Running>,
-    slot: DriveIndex,
+    (slot, swaps): (DriveIndex, u64),
     region: RegionIndex,
     held: &Held,
 ) -> Result<u64, IoError> {
     let volume = &task.volume;
+    let is_same = || volume.members.drives_of(slot) == swaps;
+    if !is_same() {
+        return Err(IoError::new(IoErrorKind::Gone));
+    }
     let stale: Vec<StripeIndex> = held.each().filter(|stripe| !volume.is_current(slot, *stripe)).collect();
-    let drive = volume.members.drives_of(slot);
     // Some stripes lie on another span's drives.
     let has_a_part = |stripe: &StripeIndex| volume.map(*stripe).drives().any(|drive| drive == slot);
     let parts: Vec<StripeIndex> = stale.iter().copied().filter(has_a_part).collect();
@@ -115,9 +133,8 @@ async fn restore_held(
         }
         volume.recorded(&skipped).await?;
     }
-    let is_same = volume.members.drives_of(slot) == drive;
     for stripe in stale {
-        if !is_same || !volume.members.stripe_current(slot, region, stripe) {
+        if !is_same() || !volume.members.stripe_current(slot, region, stripe) {
             return Err(IoError::new(IoErrorKind::Gone)); // The drive was swapped, or failed.
         }
     }
