@@ -51,9 +51,6 @@ impl Tasks {
                 }
                 Wish::Stop => continue,
                 Wish::Pause => {
-                    if let Some(why) = self.lost_drive(task) {
-                        return self.end_task(task, TaskState::Failed, Some(why));
-                    }
                     self.stand_still(task, failed.clone()).await;
                     continue;
                 }
@@ -106,9 +103,12 @@ impl Tasks {
         }
     }
 
-    /// A task stands still until it is not to any more, until the drive that it fills is gone, until what it could not finish is to be tried again, or until there is something of
+    /// A task stands still until it is not to any more, until the drive that it fills is gone (it has ended then), until what it could not finish is to be tried again, or until there is something of
     /// that kind: a volume that is served again may have a window that is saved. `failed`: what its last step failed at.
     async fn stand_still(&self, task: &Rc<Task>, failed: Option<String>) {
+        if let Some(why) = self.lost_drive(task) {
+            return self.end_task(task, TaskState::Failed, Some(why));
+        }
         // Hosts wait for it, and nobody else goes on.
         let unfinished = self.finish_window(task).await;
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
