@@ -393,6 +393,7 @@ fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive()
         rig.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
         assert_eq!(rig.outcomes().await, [TaskOutcome::Done]);
 
+        rig.told.current.take();
         let goes_on = ShardMessage::SetPace(TASK, FULL_SPEED);
         assert!(rig.shards[0].send(goes_on).is_ok());
         while rig.told.outcomes.borrow().len() < 2 {
@@ -401,6 +402,7 @@ fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive()
         }
         let gone = env::IoError::new(env::IoErrorKind::Gone);
         assert_eq!(rig.told.outcomes.borrow()[1], TaskOutcome::Failed(gone));
+        assert!(rig.told.current.borrow().is_empty(), "it vouches for nothing of the next drive");
     })
     .expect("no stall");
 }
