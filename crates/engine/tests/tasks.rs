@@ -364,8 +364,8 @@ fn a_task_pauses_goes_on_and_stops() {
     .expect("no stall");
 }
 
-/// A rebuild was paused, its drive was replaced, and the next drive was rebuilt by another rebuild. The first one went on then with
-/// regions that were current, opened them anew, and would have vouched for them.
+/// While a rebuild is paused, its drive is replaced, and a second rebuild fills the new drive. When the first one was resumed, it
+/// reported regions of the new drive as current.
 #[test]
 fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive() {
     let setup = Setup { level: Level::Raid1, drives: 2, shards: 1, member: ByteCount::MIB * 256 };

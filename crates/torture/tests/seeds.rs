@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 24] = [
+const AS_DRAWN: [(u64, bool, &str); 27] = [
     (
         10_899_218,
         false,
@@ -210,6 +210,17 @@ const AS_DRAWN: [(u64, bool, &str); 24] = [
         662_000_621,
         false,
         "blocks stayed excluded on the drive that got them from the distributed spare (engine/tests/unkept_blocks.rs)",
+    ),
+    (
+        3_431_826_078,
+        false,
+        "a paused rebuild went on with the drive that took the slot (engine/tests/tasks.rs, controller/tests/spares.rs)",
+    ),
+    (3_431_828_515, true, "the harness did not force stale parity beside an order to migrate"),
+    (
+        4_119_937_836,
+        false,
+        "the harness did not expect the length of a volume that grew and waited for its log device",
     ),
 ];
 

@@ -8,7 +8,7 @@ use crate::arrays::volume::Volume;
 use crate::interface::{TaskKind, TaskState};
 use crate::tasks::Tasks;
 use engine::{RegionSet, TaskKind as ShardTask};
-use ondisk::Member;
+use ondisk::{Member, Runs};
 use std::rc::Rc;
 use units::DriveIndex;
 
@@ -92,13 +92,17 @@ impl Tasks {
         self.list.open().into_iter().find(|other| busy(other) && first(other))
     }
 
-    /// Of a task that fills a drive: why that cannot be any more, if so.
-    pub(super) fn lost_drive(&self, task: &Rc<Task>) -> Option<String> {
+    /// Of a task that fills a drive: why nothing is to be filled any more, if another drive has its place. One that is merely out, or
+    /// whose array is away, may come back.
+    pub(super) fn lost_place(&self, task: &Rc<Task>) -> Option<String> {
         if !matches!(task.kind(), TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace) {
             return None;
         }
-        match self.next_of(task) {
-            Next::Moot(why) => Some(why),
+        let about = task.about();
+        let label = self.arrays.get(about.array?)?.label();
+        let member = label.member.get(usize::from(about.slot?))?;
+        match place_of(member, about.drive, task.kind() != TaskKind::Rebuild) {
+            Err(Next::Moot(why)) => Some(why),
             _ => None,
         }
     }
@@ -180,14 +184,22 @@ fn regions_left(
     drive: Option<ondisk::Uuid>,
     is_filled: bool,
 ) -> Result<RegionSet, Next> {
+    let stale = place_of(member, drive, is_filled)?;
+    if !is_filled && !member.is_online() {
+        return Err(Next::Moot(format!("drive {} is out", member.name)));
+    }
+    Ok(array.left(stale))
+}
+
+/// Where a task's drive is stale: in its slot, or as the one that is filled for it. If it is neither: what there is to do about that.
+fn place_of(member: &Member, drive: Option<ondisk::Uuid>, is_filled: bool) -> Result<&Runs, Next> {
     let is_it = |uuid: ondisk::Uuid| drive == Some(uuid);
     match &member.replacement {
-        Some(replacement) if is_filled && is_it(replacement.uuid) => Ok(array.left(&replacement.stale)),
+        Some(replacement) if is_filled && is_it(replacement.uuid) => Ok(&replacement.stale),
         _ if is_filled && is_it(member.uuid) => Err(Next::Done),
         _ if is_filled => Err(Next::Moot("the drive that was filled failed".to_owned())),
         _ if !is_it(member.uuid) => Err(Next::Moot("another drive has taken the slot".to_owned())),
-        _ if !member.is_online() => Err(Next::Moot(format!("drive {} is out", member.name))),
-        _ => Ok(array.left(&member.stale)),
+        _ => Ok(&member.stale),
     }
 }
 

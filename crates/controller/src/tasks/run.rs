@@ -103,10 +103,11 @@ impl Tasks {
         }
     }
 
-    /// A task stands still until it is not to any more, until the drive that it fills is gone (it has ended then), until what it could not finish is to be tried again, or until there is something of
-    /// that kind: a volume that is served again may have a window that is saved. `failed`: what its last step failed at.
+    /// Waits while a task is paused. Returns also when what it could not finish is to be tried again, or when there is something
+    /// to finish: a volume that is served again may have a window that is saved. Ends the task if another drive has the place of the one
+    /// that it fills. `failed`: what its last step failed at.
     async fn stand_still(&self, task: &Rc<Task>, failed: Option<String>) {
-        if let Some(why) = self.lost_drive(task) {
+        if let Some(why) = self.lost_place(task) {
             return self.end_task(task, TaskState::Failed, Some(why));
         }
         // Hosts wait for it, and nobody else goes on.
@@ -114,7 +115,7 @@ impl Tasks {
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
         task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
         let goes_on = || task.wish() != Wish::Pause || self.attention.is_closing();
-        let changed = || goes_on() || self.lost_drive(task).is_some();
+        let changed = || goes_on() || self.lost_place(task).is_some();
         let signal = self.attention.changed();
         match again {
             Some(until) => drop(crate::signals::wait_or(&self.env, signal, changed, until).await),

@@ -218,8 +218,8 @@ impl Tasks {
 
     async fn watch_step(&self, step: &Step, order: &TaskOrder) -> StepEnd {
         let mut told = order.pace;
-        // Shards that stand still do not notice that their drive went.
-        let is_in_vain = || step.task.wish() == Wish::Pause && self.lost_drive(&step.task).is_some();
+        // Shards that stand still do not notice that another drive has the place of theirs.
+        let is_in_vain = || step.task.wish() == Wish::Pause && self.lost_place(&step.task).is_some();
         let stops = || step.task.wish() == Wish::Stop || self.attention.is_closing() || is_in_vain();
         loop {
             // Ends come with a notice to the task, too.

@@ -5,8 +5,8 @@
 //! drive, remembers the region as current and tells every shard: a crash before that costs the region, not the rebuild.
 //! Regions that nobody ever wrote are left to their first write. Blocks that nothing can give back are listed as lost, and the rebuild goes on.
 //!
-//! A rebuild is about the drive that has the slot when it begins. Once the slot was swapped it ends, and touches nothing of the drive that is
-//! there: another rebuild may be at it.
+//! A rebuild belongs to the drive that has the slot when it begins. When the slot is swapped, the rebuild ends and does not
+//! touch the drive that is there now: another rebuild may be at work on it.
 
 use crate::background::Running;
 use crate::background::walk::{self, Held, Step, Walked};
@@ -60,7 +60,7 @@ async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     TaskOutcome::Done
 }
 
-/// What was not recorded of a region is stale again; unless the slot was swapped, and the window is another rebuild's.
+/// Closes a region's window: what was not recorded as current is stale again. After a swap the window is not ours.
 fn close(volume: &Recovery, (slot, swaps): (DriveIndex, u64), region: RegionIndex) {
     if volume.members.drives_of(slot) == swaps {
         volume.members.close_window(slot, region);
@@ -89,8 +89,8 @@ async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swa
     .await;
 }
 
-/// Makes stripes of a region current on the slot's drive, as many at a time as can be held at once. `drive`: the slot, and how often it
-/// had been swapped when that drive had it.
+/// Makes stripes of a region current on the slot's drive, as many at a time as can be held at once. `drive`: the slot, and
+/// how often it had been swapped when the rebuild began.
 async fn stripes_of(
     task: Rc<Running>,
     drive: (DriveIndex, u64),
