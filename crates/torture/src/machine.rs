@@ -242,6 +242,12 @@ impl Array {
         self.faults.borrow().bad().union(&self.out.get())
     }
 
+    /// Whether nothing is wrong with the drive of a slot. The controller's word that it can be taken out at no cost is about what that
+    /// costs from then on: what was lost with an earlier drive of the slot stays lost when the one that is being rebuilt there goes.
+    pub fn is_relied_on(&self, slot: DriveIndex) -> bool {
+        !self.unreliable().contains(slot)
+    }
+
     /// Those of them whose loss may cost data where parity may not agree: an operator forced what it says of these (`forced`), or the
     /// controller says that it costs none. That is not about blocks that cannot be read.
     pub fn unaccepted(&self, forced: &DriveSet) -> DriveSet {

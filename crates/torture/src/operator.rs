@@ -343,8 +343,9 @@ pub(crate) async fn take_out(
     }
     let life = scene.machine.life.get();
     let before = scene.array.faults.borrow().clone();
+    let was_relied_on = scene.array.is_relied_on(slot);
     scene.array.faults.borrow_mut().asks_out(slot, life);
-    if !accept_data_loss {
+    if !accept_data_loss && was_relied_on {
         scene.array.faults.borrow_mut().vouch(slot);
     }
     scene.array.note_losses();

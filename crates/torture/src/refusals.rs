@@ -96,6 +96,7 @@ impl Operator<'_> {
         let (host, scene) = (self.host, &self.host.scene);
         let faults = &scene.array.faults;
         let before = faults.borrow().clone();
+        let was_relied_on = scene.array.is_relied_on(slot);
         faults.borrow_mut().may_be_taken(slot);
         let answered = host.ask(action.take_out(host.place(slot), false)).await;
         let shown = host.show().await?;
@@ -112,7 +113,9 @@ impl Operator<'_> {
                     );
                 }
                 faults.borrow_mut().suspect(slot, scene.machine.life.get());
-                faults.borrow_mut().vouch(slot);
+                if was_relied_on {
+                    faults.borrow_mut().vouch(slot);
+                }
                 scene.array.note_losses();
                 Ok(Answer::Done)
             }

@@ -242,3 +242,26 @@ fn a_drive_that_was_ordered_out_may_be_out_until_the_order_is_answered() {
     faults.borrow_mut().known(4);
     assert!(crate::faults::may_lose(&scene, other), "the next start has told");
 }
+
+/// Seed 3141592743: a drive was lost beside stripes that a crash had torn, and an operator had the one taken out, at no cost, that was being
+/// rebuilt in its place. What was lost before stayed lost.
+#[test]
+fn that_a_drive_costs_nothing_does_not_give_back_what_its_slot_lost_before() {
+    let options = Options {
+        levels: vec![Level::Raid6],
+        write_hole: Some(WriteHole::Resync),
+        neighbour: Neighbour::Never,
+        migrations: Migrations::Never,
+        ..Options::default()
+    };
+    let setup = Setup::draw(715, &options);
+    let sim = simulation(&setup, 0);
+    let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+    let (lost, other) = (DriveIndex(1), DriveIndex(2));
+    scene.crash(Fate::PowerCut);
+    scene.synced.set(false);
+    scene.array.out.set(DriveSet::EMPTY.with(lost));
+    assert!(scene.may_fail(), "a drive is lost beside torn stripes");
+    assert!(!scene.array.is_relied_on(lost), "nobody vouches for what is in its slot");
+    assert!(scene.array.is_relied_on(other));
+}
