@@ -5,7 +5,9 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
 use controller::{Command, DiscardLog, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
-use env::Durability;
+use env::{Buf, Durability};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -303,6 +305,47 @@ fn when_all_devices_fail_what_they_had_is_destaged() {
     bench.expect("data", 0, 77, 4096);
     bench.expect("data", STRIP, 78, 4096);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
+/// The last log device does not answer, and the power is cut at any event of what follows. What it had promised is there: the labels name it
+/// until the drives have that. And nothing newer was promised in the meantime: its records would have been laid over it.
+#[test]
+fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_is_promised_before() {
+    let promised = Rc::new(RefCell::new([77, OLD]));
+    let prepare = || {
+        *promised.borrow_mut() = [77, OLD];
+        let mut bench = prepared(6, 2, &LOG[..1]);
+        assert!(is_answered_by_log(&mut bench, 0, 77));
+        bench.sim.drive("x").expect("it is there").hold();
+        bench
+    };
+    let scene = |bench: &mut Bench| {
+        let (volume, promised) =
+            (bench.shards[0].volume_named("data").expect("it is served"), promised.clone());
+        let hosts = async move {
+            for (value, at) in [(78, STRIP), (79, 0), (80, STRIP), (81, 0)] {
+                let (range, data) =
+                    (ByteRange::new(ByteOffset(at), ByteCount(4096)), Buf::copy_of(&[value; 4096]));
+                volume.write(range, data.freeze(), Durability::Cached).await.expect("written");
+                volume.flush().await.expect("flushed");
+                promised.borrow_mut()[(at / STRIP) as usize] = value;
+            }
+        };
+        bench.sim.run(hosts).ok()?;
+        bench.sim.run_until(bench.sim.now() + Duration::from_secs(1)).ok()
+    };
+    at_every_event(1, End::PowerCut, prepare, scene, |bench, _, event| {
+        bench.sim.drive("x").expect("it is there").release();
+        bench.boot(&[]);
+        let shown = bench.show("data");
+        assert_eq!(shown.state, VolumeState::Optimal, "at event {event}: {:?}", shown.reasons);
+        let promised = *promised.borrow();
+        for (at, value) in [0, STRIP].into_iter().zip(promised) {
+            let found = bench.try_read("data", at, 4096).expect("it can be read");
+            // What is written later is a larger number.
+            assert!(found[0] >= value, "at event {event}: {} at {at}, and {value} was promised", found[0]);
+        }
+    });
 }
 
 /// A log was removed while a volume restored what had been on it after a power cut. When that was done the volume began another data log on

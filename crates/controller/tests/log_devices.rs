@@ -274,6 +274,39 @@ fn hosts_do_not_notice_that_a_log_device_fails() {
     failing(&LOG[..1], End::PowerCut, 2);
 }
 
+/// The last log device did not answer for 30 s, and the volume went on with a journal on its members: the labels said so at once, and the
+/// power went. Records on the device counted no more, and what they had promised was in the caches of the drives.
+#[test]
+fn a_log_device_that_falls_silent_counts_until_the_drives_have_what_it_promised() {
+    let log = Log::default();
+    let scene = |bench: &mut Bench| {
+        let workers = begin_work(bench, &log);
+        let (env, device) = (bench.sim.env(), bench.sim.drive("x").expect("it is there"));
+        let falls_silent = env.clone().spawn("it falls silent", async move {
+            env.sleep(Duration::from_millis(3)).await;
+            device.hold();
+        });
+        bench.sim.finish(&falls_silent).ok()?;
+        for worker in &workers {
+            bench.sim.finish(worker).ok()?;
+        }
+        Some(())
+    };
+    at_every_event(
+        3,
+        End::PowerCut,
+        || prepared(31, 2, &LOG[..1]),
+        scene,
+        |bench, _, event| {
+            bench.sim.drive("x").expect("it is there").release();
+            bench.boot(&[]);
+            let (shown, what) = (bench.show("data"), format!("at event {event}"));
+            assert_eq!(shown.state, VolumeState::Optimal, "{what}: {:?}", shown.reasons);
+            look(bench, &log, End::PowerCut, false, &what);
+        },
+    );
+}
+
 /// A log's only device fails while it comes, at any event: some shards have the journal on it by then, some find out first. Whatever it is, the
 /// label and all shards have the same one afterwards, and it tells all.
 #[test]

@@ -155,6 +155,11 @@ pub enum ShardMessage {
     LoseJournal(VolumeId, Uuid, Option<JournalPlace>, Done),
     /// The labels of a volume say that this log device is out: no record of its journal goes there any more.
     LeaveLogDevice(VolumeId, Uuid, Done),
+    /// The last device of the volume's journal failed, or does not answer, and the labels are to say so: nothing is promised by it from
+    /// this message on, and whoever writes there waits for [`ShardMessage::LoseJournal`]. Answered when the drives have what it promised.
+    HoldLogDevice(VolumeId, Uuid, Done),
+    /// The labels could not say so: the journal goes there as before.
+    TakeBackLogDevice(VolumeId, Uuid, Done),
     /// How much memory this shard has for what it keeps of reads.
     ReadRoom(ByteCount),
     /// What a volume does with its reads from now on.

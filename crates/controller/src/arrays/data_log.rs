@@ -7,8 +7,8 @@
 //! - *It begins.* The label names devices, place, and an identity that no record has; then shards write there.
 //! - *It ends.* No shard promises anything; each destages what is dirty, and flushes the drives. Then the label names none; then
 //!   shards promise again, by the drives. What goes wrong in between is tried again: hosts that flush wait meanwhile.
-//! - *A device fails.* The label goes on without it before anything is answered that it lacks. With the last one it names none: what
-//!   the records had is in the cache still, and is destaged before anything is promised.
+//! - *A device fails*, or does not answer in time. The label goes on without it before anything is answered that it lacks. With the last
+//!   one it ends, as above: what the records have promised is in the cache still, and counts there until the drives have it.
 //! - *A start.* Where the memory of the cache is here that the label names, it has everything, and records say nothing newer. After a
 //!   power cut, or where the memory is gone (`lost_memory`), records are read, from those devices that are here; the label goes on without the others. What they say is dirty
 //!   then, laid over what the drives hold: hosts are served at once. In both cases it ends first, as above, before another one begins.
@@ -251,7 +251,9 @@ impl Arrays {
         volume.has_data_log.set(true);
         let given = self.give_data_log(id, DataLogTerms::At(place)).await;
         // Its last device may have failed in the meantime.
-        let is_lost = given.is_err() || volume.label().data_log.is_none_or(|log| log.id != identity);
+        let is_lost = given.is_err()
+            || volume.label().data_log.is_none_or(|log| log.id != identity)
+            || self.ways_to_log(&named.devices).is_empty();
         if is_lost && let Err(error) = self.end_data_log(array, volume).await {
             tracing::warn!("'{}' answers no flush from its log: {error}", volume.name());
         }
@@ -284,26 +286,22 @@ impl Arrays {
         ended
     }
 
-    /// A volume has no data log any more by its label: its shards destage what is dirty, and promise by the drives. Sent in this very
-    /// poll: what is sent next comes after it. Flushes were answered by its records: the drives are flushed for them, until that is done.
-    pub(super) fn data_log_is_lost(self: &Rc<Self>, volume: &Rc<Volume>, id: VolumeId) {
-        volume.has_data_log.set(false);
-        let told = self.send_shards(|done| ShardMessage::SetDataLog(id, DataLogTerms::None, done));
-        let (this, volume) = (self.clone(), volume.clone());
-        self.env.spawn("a data log is lost", async move {
+    /// The last device of a data log failed, or does not answer. What it has promised counts until the drives have it, since it may be there
+    /// alone by the time of the next power cut: it ends in the usual order. Sent in this very poll: what is sent next comes after it, and who
+    /// waits for the device is answered when no shard promises anything by it any more.
+    pub(super) fn data_log_fails(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, id: VolumeId) {
+        // Otherwise it is about to end already.
+        if !volume.has_data_log.replace(false) {
+            return;
+        }
+        let told = self.send_shards(|done| ShardMessage::SetDataLog(id, DataLogTerms::Unfenced, done));
+        let name = volume.name();
+        self.env.spawn("a data log fails", async move {
             if let Err(why) = answers(told).await {
-                tracing::warn!("'{}' was not told that its data log is lost: {why}", volume.name());
-            }
-            while volume.id() == Some(id) {
-                let drained = this.tell_shards(|done| ShardMessage::Drain(id, done)).await;
-                let Err(why) = drained else { return };
-                tracing::warn!(
-                    "what the lost log of '{}' had is not on its drives yet: {why}",
-                    volume.name()
-                );
-                this.env.sleep(AGAIN).await;
+                tracing::warn!("'{name}' was not told that its data log ends: {why}");
             }
         });
+        self.keep_data_log(array, volume);
     }
 
     async fn give_data_log(&self, id: VolumeId, terms: DataLogTerms) -> Result<()> {

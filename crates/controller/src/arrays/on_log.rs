@@ -4,9 +4,11 @@
 //! - *A volume gets a place.* The labels of the log's devices name it. Then the volume's label names the devices and the place, with
 //!   an identity that no record has; then records are written there. Killed in between: a place that nobody uses, which the volume
 //!   gets again.
-//! - *A device fails.* The labels of the volumes that have records there go on without it; then what waited for it is answered.
-//!   Where it was the last one, they name the room on the members with another identity, which does not tell all; the shards write
-//!   there from then on. When all that was under way is done, and the drives are flushed, it tells all. A crash before that is
+//! - *A device fails*, or has not answered within the time limit of a write. The labels of the volumes that have records there go on
+//!   without it; then what waited for it is answered. Where it was the last one, its records count until the drives have what they
+//!   promised: they may be all that there is of a write that a host was told is durable. So no shard promises anything there any more; then
+//!   the drives are flushed; then the labels name the room on the members with another identity, which does not tell all; and the shards
+//!   write there from then on. When all that was under way is done, and the drives are flushed, it tells all. A crash before that is
 //!   dealt with as without a journal.
 //! - *A start after a crash.* Records are read from the devices that the volume's label names. Where one of two is missing, the label
 //!   goes on without it before anything is carried out: a record that was under way may be on one of them alone, and once its replay
@@ -24,13 +26,14 @@ use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::Access;
-use engine::{LogDevice, ShardIndex, ShardMessage};
+use engine::{LogDevice, ShardIndex, ShardMessage, VolumeId};
 use env::{IoError, IoErrorKind};
 use log::{Holders, LogId, Record, scan};
 use ondisk::{DataLogLabel, JournalLabel, LogLabel, LogPlace, OnLog, Uuid, VolumeLabel};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// The longest place of a volume on a log device, for its journal and its data log. It is read as a whole after a crash.
@@ -38,6 +41,10 @@ const LONGEST: ByteCount = ByteCount(128 << 20);
 
 /// The shortest that is worth it; lengths are whole multiples of it.
 const SHORTEST: ByteCount = ByteCount(1 << 20);
+
+/// How often the drives are flushed for what the last log device promised, and after which time again, before volumes go on without that.
+const HOLD_TRIES: usize = 3;
+const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// How many volumes at least find room on a log device.
 const VOLUMES: u64 = 16;
@@ -326,9 +333,44 @@ impl Arrays {
         volume: &Rc<Volume>,
         device: Uuid,
     ) -> std::result::Result<(), IoError> {
-        let _turn = array.metadata.take(1).await;
-        // Of one that is not served, what is there may be all that finishes its writes.
-        let Some(served) = volume.id().filter(|_| volume.is_on_log(&[device])) else { return Ok(()) };
+        let mut is_held = false;
+        loop {
+            // Of one that is not served, what is there may be all that finishes its writes.
+            let Some(served) = volume.id().filter(|_| volume.is_on_log(&[device])) else { return Ok(()) };
+            if is_last_of_journal(&volume.label(), device) && !is_held {
+                self.have_drives_promise(volume, served, device).await;
+                is_held = true;
+            }
+            let _turn = array.metadata.take(1).await;
+            // The other one may have failed meanwhile.
+            if volume.id() == Some(served) && (is_held || !is_last_of_journal(&volume.label(), device)) {
+                return self.name_no_more(array, volume, served, device).await;
+            }
+        }
+    }
+
+    /// What the last device of a journal promises is on the drives when this is done, and nothing is promised there any more: it counts
+    /// until then, as it may be nowhere else. The caller has no turn that a flush may wait for.
+    async fn have_drives_promise(&self, volume: &Volume, served: VolumeId, device: Uuid) {
+        for _ in 0..HOLD_TRIES {
+            let held = self.tell_shards(|done| ShardMessage::HoldLogDevice(served, device, done)).await;
+            let Err(why) = held else { return };
+            tracing::warn!("what '{}' has on a log device is not on its drives yet: {why}", volume.name());
+            if volume.id() != Some(served) {
+                return;
+            }
+            self.env.sleep(HOLD_AGAIN).await;
+        }
+    }
+
+    /// The same as [`go_on_without`](Self::go_on_without). The caller has the turn of the array's metadata.
+    async fn name_no_more(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        served: VolumeId,
+        device: Uuid,
+    ) -> std::result::Result<(), IoError> {
         let before = volume.label();
         let mut next = array.label();
         let Some(label) = next.volume_mut(volume.uuid()) else { return Ok(()) };
@@ -336,12 +378,14 @@ impl Arrays {
         if let (Some(id), Some(journal)) = (another, &mut label.journal) {
             journal.id = Some(id);
         }
-        let promises_are_lost = before.data_log.is_some() && label.data_log.is_none();
-        if !self.commit(array, next, Vec::new()).await {
+        let is_news = *label != before;
+        if is_news && !self.commit(array, next, Vec::new()).await {
+            // They ask the device themselves from now on, and fail by that.
+            drop(self.send_shards(|done| ShardMessage::TakeBackLogDevice(served, device, done)));
             return Err(IoError::new(IoErrorKind::Gone));
         }
-        if promises_are_lost {
-            self.data_log_is_lost(volume, served);
+        if before.data_log.is_some_and(|log| log.devices == [device]) {
+            self.data_log_fails(array, volume, served);
         }
         let lost = before.journal.and_then(|journal| journal.id);
         let (Some(id), Some(lost)) = (another, lost) else {
@@ -386,21 +430,26 @@ impl Arrays {
     }
 }
 
+/// Whether a device is the only one left of those that a volume's journal is on.
+fn is_last_of_journal(label: &VolumeLabel, device: Uuid) -> bool {
+    let on = label.journal.as_ref().and_then(|journal| journal.log.as_ref());
+    on.is_some_and(|on| on.devices == [device])
+}
+
 /// A volume goes on without a log device. Whether that was the last one of its journal, which is on the members then, and does not
-/// tell all.
+/// tell all. The data log stays on its last one: what that has promised counts until the drives have it ([`Arrays::data_log_fails`]).
 fn without_device(label: &mut VolumeLabel, device: Uuid) -> bool {
-    if let Some(log) = &mut label.data_log {
+    let is_last = is_last_of_journal(label, device);
+    if let Some(log) = label.data_log.as_mut().filter(|log| log.devices.len() > 1) {
         log.devices.retain(|other| *other != device);
     }
-    label.data_log = label.data_log.take().filter(|log| !log.devices.is_empty());
     let Some(journal) = &mut label.journal else { return false };
-    let Some(on) = journal.log.as_mut().filter(|on| on.devices.contains(&device)) else { return false };
-    on.devices.retain(|other| *other != device);
-    if !on.devices.is_empty() {
-        return false;
+    if let Some(on) = journal.log.as_mut().filter(|_| !is_last) {
+        on.devices.retain(|other| *other != device);
+    } else if is_last {
+        (journal.log, journal.tells_all) = (None, false);
     }
-    (journal.log, journal.tells_all) = (None, false);
-    true
+    is_last
 }
 
 /// How long a log is whose devices are these: as long as the shortest.

@@ -155,7 +155,10 @@ impl Stripes {
         };
         // The commit: from here on this plan is finished.
         let durability = Kept::durability(kept.as_ref(), host.durability());
-        let written = self.write_all(plan, &memory, durability, trouble).await;
+        let mut written = self.write_all(plan, &memory, durability, trouble).await;
+        if let Err(error) = self.keep_promise(&kept, host.durability()).await {
+            written = written.and(Err(error));
+        }
         drop(kept);
         let host = self.give_back(memory, host);
         match written {

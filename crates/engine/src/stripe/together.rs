@@ -171,7 +171,10 @@ impl Stripes {
             kept.extend(self.keep(plan, memory, durability).await.ok()?);
         }
         // The commit.
-        let written = self.write_together(planned, durability).await;
+        let mut written = self.write_together(planned, durability).await;
+        if let Err(error) = self.keep_promise(&kept, durability).await {
+            written = written.and(Err(error));
+        }
         drop(kept);
         let left_out = planned.iter().map(|one| self.left_out(&one.plan));
         Some(written.map(|skipped| left_out.fold(skipped, |skipped, out| skipped.union(&out))))

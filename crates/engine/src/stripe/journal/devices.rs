@@ -4,7 +4,9 @@
 //! - A device that could not take something is out of use on this shard from then on: it is never asked again.
 //! - Nothing is answered that a device lacks before the members say that it is out: after a crash its records would be taken for all
 //!   that there are (rule 14 of docs/log.md). The controller sees to that; whoever writes waits for it.
-//! - Where none is left, that answer comes with another journal ([`Stripes::lose_journal`]).
+//! - Where none is left, that answer comes with another journal ([`Stripes::lose_journal`]). Until then the records of the last one count,
+//!   whether it failed or does not answer: what they promised may be nowhere else. So first no shard promises anything by them any more
+//!   ([`Devices::hold`]), then the drives are flushed, and only then the members say that it is out.
 
 use crate::attachment::LogDevice;
 use crate::messages::ReportKind;
@@ -24,6 +26,8 @@ enum Standing {
     Serves,
     /// It failed, and the controller is being told.
     Failed,
+    /// Another shard found that it failed: nothing is promised by it here, and the members do not say so yet.
+    Held,
     /// The members say that it is out.
     Out,
     /// That could not be recorded.
@@ -58,15 +62,39 @@ impl Devices {
         Ok(Rc::new(Devices { all, changed: Signal::default() }))
     }
 
+    /// Nothing is promised by a device any more, as another shard found that it failed: whoever writes waits until the members say so
+    /// ([`Devices::leave`]), or that could not be recorded ([`Devices::take_back`]).
+    pub(super) fn hold(&self, device: Uuid) {
+        let held = self.all.iter().filter(|other| other.id == device && other.serves());
+        held.for_each(|held| held.standing.set(Standing::Held));
+    }
+
+    /// That a device is out could not be recorded: it is asked as before.
+    pub(super) fn take_back(&self, env: &Env, device: Uuid) {
+        self.end_hold(env, device, Standing::Serves);
+    }
+
+    fn end_hold(&self, env: &Env, device: Uuid, then: Standing) {
+        let is_held =
+            |other: &&Rc<Device>| other.id == device && matches!(other.standing.get(), Standing::Held);
+        self.all.iter().filter(is_held).for_each(|held| held.standing.set(then));
+        self.changed.notify(env);
+    }
+
+    /// Which there are.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Uuid> {
+        self.all.iter().map(|device| device.id)
+    }
+
     /// How many there are that serve.
     pub(super) fn serving(&self) -> usize {
         self.all.iter().filter(|device| device.serves()).count()
     }
 
     /// The members say that a device is out, as another volume or shard found: it is never asked again.
-    pub(super) fn leave(&self, device: Uuid) {
-        let left = self.all.iter().filter(|other| other.id == device && other.serves());
-        left.for_each(|left| left.standing.set(Standing::Out));
+    pub(super) fn leave(&self, env: &Env, device: Uuid) {
+        self.hold(device);
+        self.end_hold(env, device, Standing::Out);
     }
 
     /// Done when of every device that failed the members say so.
@@ -74,11 +102,12 @@ impl Devices {
     /// # Errors
     /// When that could not be recorded.
     async fn failures_are_recorded(&self, env: &Env) -> Result<(), IoError> {
-        let is_open = |device: &Rc<Device>| matches!(device.standing.get(), Standing::Failed);
+        let is_open =
+            |device: &Rc<Device>| matches!(device.standing.get(), Standing::Failed | Standing::Held);
         self.changed.wait_until(env, || !self.all.iter().any(is_open)).await;
         let refused = self.all.iter().find_map(|device| match device.standing.get() {
             Standing::Unrecorded(error) => Some(error),
-            Standing::Serves | Standing::Failed | Standing::Out => None,
+            Standing::Serves | Standing::Failed | Standing::Held | Standing::Out => None,
         });
         refused.map_or(Ok(()), Err)
     }

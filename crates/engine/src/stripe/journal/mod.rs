@@ -165,6 +165,17 @@ impl Journal {
     }
 }
 
+impl Journal {
+    /// Whether what its records say is found after a crash, whatever happens meanwhile.
+    fn promises(&self) -> bool {
+        let is_held = match &self.medium {
+            Medium::Devices(_, devices) => devices.serving() == 0,
+            Medium::Members { .. } => false,
+        };
+        !is_held && !self.is_closed.get()
+    }
+}
+
 /// What is known of a write while it is being done: which record it relies on, or that it relies on none. It is done when this is
 /// dropped.
 pub(crate) struct Kept {
@@ -299,7 +310,46 @@ impl Stripes {
         if let Some(journal) = self.journal.now()
             && let Medium::Devices(_, devices) = &journal.medium
         {
-            devices.leave(device);
+            devices.leave(self.shard.env(), device);
+        }
+    }
+
+    /// Has nothing promised by the journal any more whose last device this is; the drives have what it promised when that is done.
+    ///
+    /// # Errors
+    /// When they cannot make it durable.
+    pub(crate) async fn hold_log_device(self: &Rc<Self>, device: Uuid) -> Result<(), IoError> {
+        if let Some(journal) = self.journal.now()
+            && let Medium::Devices(_, devices) = &journal.medium
+        {
+            devices.hold(device);
+        }
+        self.flush_once().await
+    }
+
+    /// The members could not say that a device is out: the journal goes there as before.
+    pub(crate) fn take_back_log_device(&self, device: Uuid) {
+        if let Some(journal) = self.journal.now()
+            && let Medium::Devices(_, devices) = &journal.medium
+        {
+            devices.take_back(self.shard.env(), device);
+        }
+    }
+
+    /// Once a write is done on the drives: what its records no longer promise to the host, who asked for so much, the drives do. The journal
+    /// was lost in the meantime, or is about to be.
+    ///
+    /// # Errors
+    /// When that cannot be made durable.
+    pub(crate) async fn keep_promise(
+        self: &Rc<Self>,
+        kept: impl IntoIterator<Item = &Kept>,
+        asked: Durability,
+    ) -> Result<(), IoError> {
+        let is_broken = |kept: &Kept| kept.carries && !kept.journal.promises();
+        match asked == Durability::Durable && kept.into_iter().any(is_broken) {
+            true => Box::pin(self.flush_once()).await,
+            false => Ok(()),
         }
     }
 

@@ -11,7 +11,7 @@
 //!   written there. So it is with one that is still to come. Until all of them are done and the drives are flushed, that one does not tell all.
 //! - What the label says is the controller's business: a journal tells all only while every shard has it.
 
-use super::{Journal, JournalPlace};
+use super::{Journal, JournalPlace, Medium};
 use crate::stripe::Stripes;
 use crate::volume::VolumeSpec;
 use env::sync::Signal;
@@ -114,6 +114,9 @@ impl Stripes {
         if let Some(lost) = place_of.replace(next) {
             lost.is_closed.set(true);
             lost.changed.notify(self.shard.env());
+            if let Medium::Devices(_, devices) = &lost.medium {
+                devices.ids().for_each(|device| devices.leave(self.shard.env(), device));
+            }
         }
         Ok(true)
     }
