@@ -323,7 +323,7 @@ fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_i
         let (volume, promised) =
             (bench.shards[0].volume_named("data").expect("it is served"), promised.clone());
         let hosts = async move {
-            for (value, at) in [(78, STRIP), (79, 0), (80, STRIP), (81, 0)] {
+            for (value, at) in [(78, 0), (79, STRIP), (80, 0), (81, STRIP)] {
                 let (range, data) =
                     (ByteRange::new(ByteOffset(at), ByteCount(4096)), Buf::copy_of(&[value; 4096]));
                 volume.write(range, data.freeze(), Durability::Cached).await.expect("written");

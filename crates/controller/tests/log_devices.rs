@@ -5,10 +5,11 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
 use controller::{Command, DiscardLog, ErrorKind, Reply, VolumeState};
-use env::{Buf, Durability};
+use env::{Buf, Durability, IoErrorKind};
 use std::cell::RefCell;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::SimDrive;
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const LOG: [&str; 2] = ["x", "y"];
@@ -274,37 +275,51 @@ fn hosts_do_not_notice_that_a_log_device_fails() {
     failing(&LOG[..1], End::PowerCut, 2);
 }
 
-/// The last log device did not answer for 30 s, and the volume went on with a journal on its members: the labels said so at once, and the
-/// power went. Records on the device counted no more, and what they had promised was in the caches of the drives.
-#[test]
-fn a_log_device_that_falls_silent_counts_until_the_drives_have_what_it_promised() {
+/// The last log device fails in some way while hosts write, and the power is cut at any event of what follows. It has its records then.
+fn last_one(seed: u64, step: u64, fails: impl Fn(&SimDrive) + Copy + 'static) {
     let log = Log::default();
     let scene = |bench: &mut Bench| {
         let workers = begin_work(bench, &log);
         let (env, device) = (bench.sim.env(), bench.sim.drive("x").expect("it is there"));
-        let falls_silent = env.clone().spawn("it falls silent", async move {
+        let failing = env.clone().spawn("it fails", async move {
             env.sleep(Duration::from_millis(3)).await;
-            device.hold();
+            fails(&device);
         });
-        bench.sim.finish(&falls_silent).ok()?;
+        bench.sim.finish(&failing).ok()?;
         for worker in &workers {
             bench.sim.finish(worker).ok()?;
         }
         Some(())
     };
     at_every_event(
-        3,
+        step,
         End::PowerCut,
-        || prepared(31, 2, &LOG[..1]),
+        || prepared(seed, 2, &LOG[..1]),
         scene,
         |bench, _, event| {
-            bench.sim.drive("x").expect("it is there").release();
+            let device = bench.sim.drive("x").expect("it is there");
+            device.release();
+            device.cancel_failures();
             bench.boot(&[]);
             let (shown, what) = (bench.show("data"), format!("at event {event}"));
             assert_eq!(shown.state, VolumeState::Optimal, "{what}: {:?}", shown.reasons);
             look(bench, &log, End::PowerCut, false, &what);
         },
     );
+}
+
+/// The last log device did not answer for 30 s, and the volume went on with a journal on its members: the labels said so at once, and the
+/// power went. Records on the device counted no more, and what they had promised was in the caches of the drives.
+#[test]
+fn a_log_device_that_falls_silent_counts_until_the_drives_have_what_it_promised() {
+    last_one(31, 3, SimDrive::hold);
+}
+
+/// The last log device refused one write of one shard. Writes of the other one had their records there, and were acknowledged as durable by
+/// these when they were done: after the drives had been flushed for what the device had promised, and when its records counted no more.
+#[test]
+fn a_record_that_counts_no_more_when_its_write_is_done_promises_nothing() {
+    last_one(32, 1, |device| device.fail_next(1, Some("write"), IoErrorKind::Medium));
 }
 
 /// A log's only device fails while it comes, at any event: some shards have the journal on it by then, some find out first. Whatever it is, the

@@ -2,11 +2,11 @@
 //!
 //! # What must hold
 //! Of two devices one may be lost at any time, and nothing is lost with it. The last one may be lost while a process runs: hosts
-//! notice nothing. Should a crash come before the journals are settled on the members, what durable writes alone have
-//! promised may be old, and parity may not agree; until then nothing is expected of a journal. A volume waits for its log after a
-//! crash, and only where no device that must have its records is there. An operator brings one back, and everything is there; or gives the
-//! records up: then it is as if durable writes had promised no more than others, but for what a flush has covered, and as if
-//! there had been no journal.
+//! notice nothing. One that does not answer for a while keeps what it promised until the drives have it. Should a crash come before the
+//! journals are settled on the members, what durable writes alone have promised by a device that is lost may be old, and parity may not
+//! agree; until then nothing is expected of a journal. A volume waits for its log after a crash, and only where no device that must have
+//! its records is there. An operator brings one back, and everything is there; or gives the records up: then it is as if durable writes had
+//! promised no more than others, but for what a flush has covered, and as if there had been no journal.
 //!
 //! Which devices must have the records of a volume is what the controller cannot be asked for. They are those of the log in use that were there when the
 //! process was started, and have had no fault since, at a time when the volume was served.
@@ -100,6 +100,13 @@ impl OnLog {
             scene.log_is_lost();
             scene.tell(|| "its log is lost".to_owned());
         }
+    }
+
+    /// The last device that had what the journal on the log said does not answer. What it promised counts until the drives have it; the
+    /// journal that comes after it does not tell all yet.
+    fn falls_silent(scene: &Scene) {
+        scene.covered.set(false);
+        scene.tell(|| "its log is silent".to_owned());
     }
 
     /// Whether what promised that its durable writes are durable may be lost.
@@ -367,11 +374,14 @@ pub(crate) fn note(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Option<(
         on.has_it.replace(if is_older { &(&before | &*back) & &now } else { now });
     }
     on.is_unfinished.set(false);
-    on.is_told.set(is_on_log);
+    let was_on_log = on.is_told.replace(is_on_log);
     on.tells_all.set(is_told);
     if is_told && !is_on_log {
-        // The journal is on the members. What a cache's hosts had flushed before this process may be on the log that it was on before:
-        // the label names that until all of it is on the drives, and no flush is answered before (`controller::data_log`, how it ends).
+        // The journal is on the members. What a cache's hosts had flushed may be on the log that it was on before: the label names that until
+        // all of it is on the drives, and no flush is answered before (`controller::data_log`, how it ends).
+        if was_on_log && scene.setup.has_cache() {
+            on.may_restore.set(true);
+        }
         on.may_wait.set(on.may_restore.get());
     } else if log.standing.get() != Standing::None {
         on.may_wait.set(true);
@@ -383,8 +393,8 @@ pub(crate) fn note(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Option<(
     Some((is_covered, is_told))
 }
 
-/// Something happened to a log device: nobody relies on it any more in this process.
-fn distrust(first: &Rc<Scene>, name: &str) {
+/// Something happened to a log device: nobody relies on it any more in this process. `is_silent`: it does not answer, and keeps what it has.
+fn distrust(first: &Rc<Scene>, name: &str, is_silent: bool) {
     first.machine.log.serving.borrow_mut().remove(name);
     first.machine.log.faulty.borrow_mut().insert(name.to_owned());
     for scene in first.volumes() {
@@ -396,7 +406,10 @@ fn distrust(first: &Rc<Scene>, name: &str) {
         }
         let is_last = had_it || first.machine.log.serving.borrow().is_empty();
         if is_last && on.has_it.borrow().is_empty() && on.may_wait.get() {
-            on.lose(&scene);
+            match is_silent {
+                true => OnLog::falls_silent(&scene),
+                false => on.lose(&scene),
+            }
         }
     }
 }

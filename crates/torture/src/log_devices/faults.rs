@@ -54,6 +54,11 @@ impl Fault {
         }
     }
 
+    /// Whether the device answers again by itself, with all that it had.
+    fn is_silence(self) -> bool {
+        matches!(self, Fault::TimesOut(_) | Fault::Hangs(_) | Fault::Stalls(..))
+    }
+
     fn deed(self) -> Deed {
         match self {
             Fault::Dies => Deed::LogDies,
@@ -105,7 +110,7 @@ fn happen(scene: &Rc<Scene>, number: u64, which: usize, fault: Fault, rng: &mut 
     scene.did(fault.deed());
     scene.volumes().iter().for_each(|volume| volume.array.faults.borrow_mut().doubt());
     if fault.may_cost_it(scene.setup.shortest_limit()) {
-        distrust(scene, name);
+        distrust(scene, name, fault.is_silence());
     }
     match fault {
         Fault::Dies => drive.fail_now(),
