@@ -6,11 +6,14 @@ use crate::error::{self, IoError, IoErrorKind};
 use crate::health::DriveHealth;
 use crate::ops::{Completion, Io, IoOutcome, Metered, OnReturn, Waiter};
 use crate::oversight::{Exceeded, Overseer, Oversight, Terms};
-use crate::time_limits::{LimitsByClass, TimeLimits};
+use crate::time::Instant;
+use crate::time_limits::{DriveClass, LimitsByClass, TimeLimits};
 use crate::traffic::{Operation, TrafficRow};
 use crate::world::Env;
 use smallvec::smallvec;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
@@ -19,17 +22,34 @@ use units::{ByteOffset, ByteRange};
 
 /// A drive attached to this shard, whose operations have a time limit and are counted until they return.
 ///
-/// Starting is calling: the operation is with the drive when the call returns, and awaiting the [`Io`]
-/// merely waits for it.
+/// Starting is calling: the operation is with the drive when the call returns, or waits for a place there where the drive has as many as it is given
+/// at once ([`DriveClass::queue_depth`]), and awaiting the [`Io`] merely waits for it. What waits for a place begins in its order, and its time
+/// limit begins with it.
 #[derive(Clone)]
 pub struct Member {
     env: Env,
     drive: Rc<dyn Drive>,
     oversight: Rc<Oversight>,
+    /// What waits for a place. Shared by its clones.
+    queue: Rc<Queue>,
     /// Shared by its clones.
     limits: Rc<Cell<TimeLimits>>,
     /// Where its operations are counted, if they are.
     traffic: Option<Rc<TrafficRow>>,
+}
+
+/// Operations that wait for a place.
+#[derive(Default)]
+struct Queue {
+    waiting: RefCell<VecDeque<Queued>>,
+    /// Whether a task starts them.
+    is_served: Cell<bool>,
+}
+
+struct Queued {
+    request: IoRequest,
+    completion: Completion,
+    is_short: bool,
 }
 
 /// How long a drive may take for one operation unless told otherwise.
@@ -48,27 +68,35 @@ impl Member {
 
     /// `drive` with time limits for its operations.
     pub fn with_limits(env: &Env, drive: Rc<dyn Drive>, limits: TimeLimits) -> Member {
-        let (oversight, limits) = (Rc::default(), Rc::new(Cell::new(limits)));
-        Member { env: env.clone(), drive, oversight, limits, traffic: None }
+        let (oversight, queue, limits) = (Rc::default(), Rc::default(), Rc::new(Cell::new(limits)));
+        Member { env: env.clone(), drive, oversight, queue, limits, traffic: None }
     }
 
-    /// This shard's way to the drive of a source, with the time limits of its class. Its operations count as the source's
-    /// [traffic](DriveSource::traffic).
+    /// This shard's way to the drive of a source, with the time limits and the queue depth of its class. Its operations count as the
+    /// source's [traffic](DriveSource::traffic).
     ///
     /// # Errors
     /// When the shard's world cannot take one more drive.
     pub fn attach(env: &Env, source: &dyn DriveSource, limits: &LimitsByClass) -> error::Result<Member> {
         let member = Member::with_limits(env, source.attach(env)?, limits.of(source.info()));
         let traffic = source.traffic().map(|traffic| Rc::new(traffic.join()));
-        Ok(Member { traffic, ..member })
+        Ok(Member { traffic, ..member.with_queue_depth(DriveClass::of(source.info()).queue_depth()) })
+    }
+
+    /// The drive is given so many operations at once, at most; others wait.
+    #[must_use]
+    pub fn with_queue_depth(self, depth: u32) -> Member {
+        self.oversight.places.set(Some(depth));
+        self
     }
 
     /// Another way to the same drive, whose outstanding operations are counted apart, with time limits of its own, and over which nobody
     /// watches.
     #[must_use]
     pub fn beside(&self) -> Member {
-        let limits = Rc::new(Cell::new(self.limits.get()));
-        Member { oversight: Rc::default(), limits, ..self.clone() }
+        let (oversight, limits) = (Rc::<Oversight>::default(), Rc::new(Cell::new(self.limits.get())));
+        oversight.places.set(self.oversight.places.get());
+        Member { oversight, queue: Rc::default(), limits, ..self.clone() }
     }
 
     /// What the drive says of itself.
@@ -76,7 +104,7 @@ impl Member {
         self.drive.info()
     }
 
-    /// Operations that the drive has not returned, those that timed out included: while there are any, a
+    /// Operations that the drive has not returned, those that wait for a place and those that timed out included: while there are any, a
     /// late write may still land.
     pub fn outstanding(&self) -> u32 {
         self.oversight.outstanding.get()
@@ -109,10 +137,14 @@ impl Member {
         self.oversight.watch_no_more();
     }
 
-    /// Nobody waits for the drive any longer: every operation that it has not returned times out.
+    /// Nobody waits for the drive any longer: every operation that it has not returned times out. It is not asked for what waits for a place.
     pub fn give_up(&self) {
         let executor = self.env.executor();
+        let never_asked = self.queue.waiting.take();
         executor.ops.give_up(&self.oversight).into_iter().for_each(|heard| heard.hear(executor));
+        // Whoever waited knows by now.
+        drop(never_asked);
+        self.oversight.starter.take().into_iter().for_each(|starter| executor.wake(starter));
     }
 
     /// Gives operations of this member and its clones that start from now on other time limits.
@@ -127,22 +159,77 @@ impl Member {
 
     fn start_with(&self, request: IoRequest, is_short: bool) -> Io {
         let terms = self.terms(&request, is_short);
+        let has_place = terms.has_place;
         let (io, completion) = Io::start(self.env.executor(), terms);
-        self.drive.start(request, completion);
+        self.submit(request, completion, has_place, is_short);
         io
+    }
+
+    /// Asks the drive, or has the request wait for a place.
+    #[inline]
+    fn submit(&self, request: IoRequest, completion: Completion, has_place: bool, is_short: bool) {
+        match has_place {
+            true => self.drive.start(request, completion),
+            false => self.wait_for_place(Queued { request, completion, is_short }),
+        }
+    }
+
+    #[cold]
+    fn wait_for_place(&self, queued: Queued) {
+        self.queue.waiting.borrow_mut().push_back(queued);
+        if self.queue.is_served.replace(true) {
+            return;
+        }
+        let member = self.clone();
+        self.env.spawn("start what waits for a drive", poll_fn(move |_| member.start_what_waits()));
+    }
+
+    /// Asks the drive for what waits, as long as it may have more. Ready when nothing waits.
+    fn start_what_waits(&self) -> Poll<()> {
+        loop {
+            let is_empty = self.queue.waiting.borrow().is_empty();
+            if !is_empty && !self.oversight.has_room() {
+                self.oversight.starter.set(Some(self.env.executor().current()));
+                return Poll::Pending;
+            }
+            let Some(queued) = self.queue.waiting.borrow_mut().pop_front() else { break };
+            let Queued { request, mut completion, is_short } = queued;
+            completion.begin(self.terms_now(&request, is_short));
+            self.drive.start(request, completion);
+        }
+        self.queue.is_served.set(false);
+        Poll::Ready(())
     }
 
     /// Starts a request of which `whom` hears, as `token`: when the drive returns it, or when its time is up. That may be before this returns.
     /// `is_short`: a read that others can serve as well ([`TimeLimits::short_read`]).
     pub fn start_for(&self, request: IoRequest, is_short: bool, whom: Rc<dyn OnReturn>, token: u32) {
         let terms = self.terms(&request, is_short);
+        let has_place = terms.has_place;
         let completion = Completion::start(self.env.executor(), Waiter::OnReturn(whom, token), terms);
-        self.drive.start(request, completion);
+        self.submit(request, completion, has_place, is_short);
     }
 
-    /// The terms of a request that starts now.
+    /// The terms of a request that starts now, or waits for a place.
     #[inline]
     fn terms(&self, request: &IoRequest, is_short: bool) -> Terms {
+        match self.oversight.has_room() && !self.queue.is_served.get() {
+            true => self.terms_now(request, is_short),
+            false => self.terms_later(request),
+        }
+    }
+
+    #[cold]
+    fn terms_later(&self, request: &IoRequest) -> Terms {
+        let limit = self.limits.get().of(request);
+        let exceeds = Operation::of(request).map(|operation| Exceeded { operation, limit });
+        let terms = Terms::until(Instant::NEVER);
+        Terms { has_place: false, oversight: Some(self.oversight.clone()), exceeds, ..terms }
+    }
+
+    /// The terms of a request for which the drive is asked now.
+    #[inline]
+    fn terms_now(&self, request: &IoRequest, is_short: bool) -> Terms {
         let now = self.env.executor().tick();
         let metered = self.traffic.as_ref().and_then(|row| Metered::start(row, request, now));
         let limits = self.limits.get();
@@ -151,7 +238,8 @@ impl Member {
             if is_short && self.oversight.is_watched() { limits.short_read.min(limit) } else { limit };
         let (deadline, rest) = (now + short, limit.saturating_sub(short));
         let exceeds = Operation::of(request).map(|operation| Exceeded { operation, limit });
-        Terms { deadline, rest, oversight: Some(self.oversight.clone()), exceeds, metered }
+        let oversight = Some(self.oversight.clone());
+        Terms { deadline, has_place: true, rest, oversight, exceeds, metered }
     }
 
     /// Starts filling `buffers` from `offset` on.

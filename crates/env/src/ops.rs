@@ -129,9 +129,31 @@ struct Slot {
     exceeds: Option<Exceeded>,
     is_late: bool,
     is_overdue: bool,
+    /// See [`Oversight::places`].
+    has_place: bool,
 }
 
 impl Slot {
+    /// The drive is asked.
+    fn take_place(&mut self) {
+        self.has_place = true;
+        if let Some(oversight) = &self.oversight {
+            oversight.taken.set(oversight.taken.get() + 1);
+        }
+    }
+
+    /// The drive may have another one in its stead.
+    fn leave_place(&mut self) {
+        if let Some(oversight) = self.oversight.as_ref().filter(|_| std::mem::take(&mut self.has_place)) {
+            oversight.taken.set(oversight.taken.get() - 1);
+        }
+    }
+
+    /// Whoever starts what waits for a place is to look.
+    fn starter(&self) -> Option<TaskId> {
+        self.oversight.as_ref().and_then(|oversight| oversight.starter.take())
+    }
+
     /// The operation has failed for its waiter, who is to hear of that; the drive still has it.
     fn fail(&mut self, error: IoError) -> Waiter {
         let State::InFlight(waiter) = &mut self.state else { return Waiter::Nobody };
@@ -152,6 +174,8 @@ impl Slot {
                 return; // Whoever watched is gone.
             }
             self.deadline = Instant::NEVER;
+            self.leave_place();
+            heard.extend(self.starter().map(Heard::Starter));
             heard.push(Heard::Waiter(self.fail(TIMED_OUT), TIMED_OUT));
             return;
         };
@@ -177,6 +201,8 @@ impl Slot {
     /// Nobody waits for it any longer, and no limit is to pass.
     fn give_up(&mut self) -> (Heard, bool) {
         self.deadline = Instant::NEVER;
+        // What waited for a place has been taken away by now.
+        self.leave_place();
         let is_news = std::mem::take(&mut self.is_overdue)
             && self.oversight.as_ref().is_some_and(|oversight| count(&oversight.overdue, false));
         (Heard::Waiter(self.fail(TIMED_OUT), TIMED_OUT), is_news)
@@ -250,6 +276,7 @@ impl OpTable {
                 exceeds: None,
                 is_late: false,
                 is_overdue: false,
+                has_place: false,
             });
             slots.len() as u32 - 1
         });
@@ -258,8 +285,20 @@ impl OpTable {
         (slot.deadline, slot.rest) = (deadline, terms.rest);
         slot.oversight.clone_from(&terms.oversight);
         slot.exceeds = terms.exceeds;
+        if terms.has_place {
+            slot.take_place();
+        }
         self.in_flight.set(self.in_flight.get() + 1);
         index
+    }
+
+    /// The drive is asked for what waited for a place.
+    fn begin(&self, index: u32, terms: &Terms) {
+        let deadline = self.without_stops(terms.deadline);
+        self.earliest.set(self.earliest.get().min(deadline));
+        let slot = &mut self.slots.borrow_mut()[index as usize];
+        (slot.deadline, slot.rest) = (deadline, terms.rest);
+        slot.take_place();
     }
 
     fn release(&self, slot: &mut Slot, index: u32) {
@@ -268,11 +307,13 @@ impl OpTable {
         self.free.borrow_mut().push(index);
     }
 
-    /// Takes the drive's answer; returns whom to tell, and who is to hear that no operation takes too long any more.
-    fn complete(&self, index: u32, outcome: IoOutcome) -> (Told, Option<Rc<Oversight>>) {
+    /// Takes the drive's answer; returns whom to tell, who is to hear that no operation takes too long any more, and who starts the next.
+    fn complete(&self, index: u32, outcome: IoOutcome) -> (Told, Option<Rc<Oversight>>, Option<TaskId>) {
         self.in_flight.set(self.in_flight.get() - 1);
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
+        slot.leave_place();
+        let starter = slot.starter();
         let in_time = slot.end_watch();
         if let State::InFlight(waiter) = &mut slot.state {
             let told = match std::mem::take(waiter) {
@@ -289,13 +330,13 @@ impl OpTable {
                     Told::Nobody
                 }
             };
-            return (told, in_time);
+            return (told, in_time, starter);
         }
         self.complete_late(slot, index);
         drop(slots);
         // With nothing borrowed: nobody wants what it brought.
         drop(outcome);
-        (Told::Nobody, in_time)
+        (Told::Nobody, in_time, starter)
     }
 
     /// The drive returns what its waiter was told about, or is to be told about.
@@ -490,6 +531,14 @@ impl Completion {
         Completion { executor: Rc::downgrade(executor), index, oversight, metered, returned: false }
     }
 
+    /// The drive is about to be asked for what waited for a place: its time runs from now on.
+    pub(crate) fn begin(&mut self, terms: Terms) {
+        if let Some(executor) = self.executor.upgrade() {
+            executor.ops.begin(self.index, &terms);
+        }
+        self.metered = terms.metered;
+    }
+
     /// Returns the operation to whoever waits for it.
     pub fn complete(mut self, outcome: IoOutcome) {
         self.finish(outcome);
@@ -523,7 +572,8 @@ impl Completion {
         if let Some(metered) = self.metered.take() {
             metered.end(executor.tick(), &outcome.result);
         }
-        let (told, in_time) = executor.ops.complete(self.index, outcome);
+        let (told, in_time, starter) = executor.ops.complete(self.index, outcome);
+        starter.into_iter().for_each(|starter| executor.wake(starter));
         if let Some(oversight) = in_time {
             oversight.tell();
         }

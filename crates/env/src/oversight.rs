@@ -7,9 +7,11 @@
 //! - A read with a short limit is *late* when that has passed: its waiter hears of that ([`IoErrorKind::Late`](crate::IoErrorKind::Late)) and
 //!   may look elsewhere; the drive still has it, and it becomes overdue like any other.
 //! - An operation counts as late or overdue until the drive returns it.
+//! - A drive has a bounded number of operations at once: each has a *place* from the moment when the drive is asked until it returns it, or
+//!   nobody waits for the drive any longer. Time limits begin with the place. What waits for one ([`crate::Member`]) does not age.
 
 use crate::error::IoError;
-use crate::executor::Executor;
+use crate::executor::{Executor, TaskId};
 use crate::ops::{Metered, Waiter};
 use crate::time::Instant;
 use crate::traffic::Operation;
@@ -38,6 +40,12 @@ pub(crate) struct Oversight {
     pub(crate) overdue: Cell<u32>,
     /// The last that became overdue.
     pub(crate) exceeded: Cell<Option<Exceeded>>,
+    /// How many operations the drive has at once at most; `None`: as many as there are.
+    pub(crate) places: Cell<Option<u32>>,
+    /// How many have a place.
+    pub(crate) taken: Cell<u32>,
+    /// Starts operations that wait for a place.
+    pub(crate) starter: Cell<Option<TaskId>>,
     overseer: RefCell<Option<Weak<dyn Overseer>>>,
 }
 
@@ -53,6 +61,12 @@ impl Oversight {
     /// Whether anybody watches, so that time limits do not decide by themselves.
     pub(crate) fn is_watched(&self) -> bool {
         self.overseer.borrow().as_ref().is_some_and(|overseer| overseer.strong_count() > 0)
+    }
+
+    /// Whether the drive may have one more.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.places.get().is_none_or(|places| self.taken.get() < places)
     }
 
     /// Whoever watches is to look.
@@ -92,6 +106,8 @@ pub(crate) enum Heard {
     Waiter(Waiter, IoError),
     /// Whoever watches over the drive.
     Overseer(Rc<Oversight>),
+    /// Whoever starts what waits for a place.
+    Starter(TaskId),
 }
 
 impl Heard {
@@ -99,14 +115,17 @@ impl Heard {
         match self {
             Heard::Waiter(waiter, error) => waiter.hear(executor, error),
             Heard::Overseer(oversight) => oversight.tell(),
+            Heard::Starter(task) => executor.wake(task),
         }
     }
 }
 
 /// On what terms an operation starts.
 pub(crate) struct Terms {
-    /// When its time is up.
+    /// When its time is up. Never, of what has no place yet.
     pub(crate) deadline: Instant,
+    /// Whether the drive is asked at once.
+    pub(crate) has_place: bool,
     /// How much more the drive has when its waiter does not wait on: not zero of a read with a short limit.
     pub(crate) rest: Duration,
     /// Where it counts as outstanding until the drive returns it, and who watches over it.
@@ -120,6 +139,13 @@ pub(crate) struct Terms {
 impl Terms {
     /// Those of an operation over which nobody watches.
     pub(crate) fn until(deadline: Instant) -> Terms {
-        Terms { deadline, rest: Duration::ZERO, oversight: None, exceeds: None, metered: None }
+        Terms {
+            deadline,
+            has_place: true,
+            rest: Duration::ZERO,
+            oversight: None,
+            exceeds: None,
+            metered: None,
+        }
     }
 }

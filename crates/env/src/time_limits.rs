@@ -78,6 +78,17 @@ impl DriveClass {
         }
     }
 
+    /// How many operations a drive is given at once by each shard. Others wait, and their time limit does not run: it is a limit of the drive,
+    /// and not of how much there is to do. A disk that does 60 operations a second at random has done these in 2.1 s, and one behind a
+    /// network in 1.1 s, of the 2 s that a write may take there; 32 is what SATA knows (NCQ), and 64 to 254 are usual for SAS.
+    pub const fn queue_depth(self) -> u32 {
+        match self {
+            DriveClass::Solid => 256,
+            DriveClass::Rotating => 128,
+            DriveClass::Remote => 64,
+        }
+    }
+
     /// The one that is called so.
     pub fn named(name: &str) -> Option<DriveClass> {
         DriveClass::ALL.into_iter().find(|class| class.name() == name)
