@@ -108,3 +108,43 @@ fn a_cell_is_not_used_while_a_drive_looks_at_it() {
     let late = drive.read_true(ByteOffset::ZERO, ByteCount(SECTOR));
     assert!(late == of(1) || late == of(0), "a write that came late wrote {}", late[0]);
 }
+
+/// Two flush what was destaged, and share a flush of the drives: one has taken the cells of older data to clear, and the other, who has none, is
+/// woken first and has the drives flushed. It is of a write that went past the cache over these cells: were its host told before they are
+/// cleared, a kill at that moment would lay the older data over it.
+#[test]
+fn a_host_is_told_of_a_write_past_the_cells_when_all_older_ones_are_cleared() {
+    let mut shared = 0;
+    for seed in 20..60 {
+        let setup = Setup { strip: StripSize::KIB_64, ..Setup::new(Level::Raid0, 2) };
+        let mut sim = setup.sim(seed, 0);
+        let drives: Vec<SimDrive> = (0..2).map(|drive| common::drive(&sim, drive)).collect();
+        let (first, again, asked) = (envs(&sim, &setup), setup.clone(), drives.clone());
+        let flushes = sim.run(async move {
+            let bench = boot(first, &again).await;
+            let flush = || {
+                let volume = bench.volume().clone();
+                bench.env.spawn("host", async move { volume.flush().await })
+            };
+            let before = asked[1].stats().flushes;
+            // While a flush of the drives is under way, older data is destaged, and is to be cleared by the next one.
+            asked[1].stall_next(1, Duration::from_secs(1));
+            let _earlier = flush();
+            bench.wait(Duration::from_millis(100)).await;
+            write(bench.volume(), 0, &of(1)).await.expect("answered");
+            let _clears = flush();
+            bench.wait(Duration::from_millis(100)).await;
+            assert_eq!(bench.volume().cache_counters().dirty, ByteCount::ZERO, "it is destaged");
+            // Zeroes are not absorbed.
+            bench.volume().write_zeroes(range(0, SECTOR), Durability::Cached).await.expect("written");
+            asked[1].stats().flushes - before
+        });
+        shared += u32::from(flushes.expect("no stall") == 2);
+        killed(&mut sim);
+        let envs = envs(&sim, &setup);
+        let got = sim.run(async move { read(boot(envs, &setup).await.volume(), 0, SECTOR).await });
+        let got = got.expect("no stall").expect("readable");
+        assert!(got == of(0), "seed {seed}: a host was told of zeroes, and {} is read after a kill", got[0]);
+    }
+    assert!(shared > 0, "one flush of the drives served both");
+}
