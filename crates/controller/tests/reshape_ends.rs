@@ -1,9 +1,11 @@
 //! Volumes that have come to another layout: what is left of the one that they had.
 
 use crate::common::events::{End, end};
-use crate::common::{Bench, MIB};
+use crate::common::{Bench, MIB, drive_options};
 use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared, task};
 use controller::{Command, DiscardLog, ErrorKind, Reply, SetTask, TaskState, VolumeState};
+use units::ByteCount;
+use world_sim::{DriveOptions, Latency};
 
 /// Lets time pass until it is so.
 fn until(bench: &mut Bench, what: &str, is_so: impl Fn(&controller::VolumeInfo) -> bool) {
@@ -255,8 +257,15 @@ fn a_drive_that_a_volume_was_about_to_get_is_not_shown_as_its_own() {
 
 /// A volume of three drives whose records lie on a log.
 fn logged() -> Bench {
+    logged_on(drive_options().latency)
+}
+
+/// The same, on devices that take so long.
+fn logged_on(latency: Latency) -> Bench {
     let mut bench = prepared(WAYS[0], 1, MIB + (128 << 10));
-    bench.add_drives(&["x", "y"], 24 * MIB);
+    for device in ["x", "y"] {
+        bench.sim.add_drive(device, DriveOptions { latency, ..DriveOptions::sized(ByteCount(24 * MIB)) });
+    }
     let drives = vec!["x".to_owned(), "y".to_owned()];
     bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).unwrap();
     bench.settle("data");
@@ -315,4 +324,38 @@ fn an_end_that_is_interrupted_leaves_nothing_on_the_log() {
         expect_content(&mut bench, bytes);
     }
     assert!(ended > 2, "some are interrupted in between: {ended}");
+}
+
+/// A move is taken back while an operator removes the log, which has taken the journals off it by then, and not the places. What frees the place of
+/// the part by the new layout had read a device's label, waited until what took it off was written, and wrote it again: the log was there again.
+#[test]
+fn a_log_that_is_removed_while_a_move_is_taken_back_stays_removed() {
+    let begun = || {
+        // It takes longer to take their labels off than to take the move back as far as that.
+        let mut bench = logged_on(Latency::range_us(500, 900));
+        bench.ask(Command::VolumeReshape(order(WAYS[0]))).unwrap();
+        let id = task(&mut bench).task;
+        bench.ask(Command::TaskPause { task: id }).unwrap();
+        bench.wait(1);
+        assert_eq!(bench.show("data").reshape.map(|at| at.moved_bytes), Some(0));
+        (bench, id)
+    };
+    for event in (250..600).step_by(50) {
+        let (mut bench, task) = begun();
+        let removed = bench.begin_ask(Command::LogRemove { drive: "x".into() });
+        for _ in 0..event {
+            bench.sim.step();
+        }
+        bench.ask(Command::TaskStop { task }).unwrap();
+        let removed = bench.sim.finish(&removed).unwrap();
+        until(&mut bench, "it is taken back", |shown| shown.reshape.is_none());
+        let when = format!("stopped at event {event}: {removed:?}");
+        let Ok(Reply::Done { notes }) = &removed else { panic!("{when}") };
+        assert!(notes.is_empty(), "{when}");
+        for _ in 0..2 {
+            let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+            assert!(logs.is_empty(), "{when}: {logs:?}");
+            bench.restart(&[]);
+        }
+    }
 }
