@@ -282,3 +282,31 @@ fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     bench.restart(&[]);
     look(&mut bench, &writes(capacity), false, "after another start");
 }
+
+/// A first write is under way without a drive, and another one takes the place of that: where its region counted as uninitialised for as long as
+/// nothing was recorded, the new drive counted as current there, and hosts read what it had held before.
+#[test]
+fn a_drive_that_takes_a_slot_lacks_what_is_being_written_first() {
+    for (level, drives) in [("raid5", 3), ("raid1", 2), ("raid6", 4)] {
+        for step in 0..16 {
+            let size = 33 * MIB + (96 << 20);
+            let (mut bench, names) = noisy(level, drives, 1, size);
+            create(&mut bench, level, &names);
+            let (size, unwritten) = (ByteCount(size), Unwritten::Noise);
+            bench.sim.add_drive("new", DriveOptions { size, unwritten, ..drive_options() });
+            bench.ask(Command::DriveAdd { drive: "new".into(), size_bytes: None }).expect("it is registered");
+            fail(&mut bench, &names[0]);
+            // The background initialisation has not come to the last region.
+            let written = (bench.show("data").capacity_bytes - 400_000, 9, 300_000);
+            let (at, byte, len) = written;
+            let (drive, with) = (names[0].clone(), "new".into());
+            let replaced = bench.begin_ask(Command::DriveReplace { drive, with, destroy_data: true });
+            let until = bench.sim.now() + std::time::Duration::from_micros(60 * step);
+            bench.sim.run_until(until).expect("no stall");
+            let writing = bench.begin_write("data", at, byte, len);
+            bench.sim.finish(&replaced).expect("no stall").expect("it is replaced");
+            bench.sim.finish(&writing).expect("no stall").expect("it is written");
+            look(&mut bench, &[written], false, &format!("{level}, written {step} steps after the order"));
+        }
+    }
+}
