@@ -175,3 +175,35 @@ fn no_drive_is_asked_anything_however_many_there_are() {
     assert!(bench.sim.events() - events < 100, "{} events for two questions", bench.sim.events() - events);
     assert!(told.drives.iter().all(|drive| drive.drive.health.is_some() && drive.work.len() == 4));
 }
+
+/// A drive that answered late was seen by nothing but a mean that had risen a little.
+#[test]
+fn operations_that_take_longer_than_redundancy_waits_are_told_with_the_drive() {
+    let mut bench = served(6);
+    let slow_of = |bench: &mut Bench, name: &str| {
+        let told = bench.drive(name).work.expect("a drive that is asked for alone tells");
+        assert_eq!(told.slow_ns, 2_000_000_000, "the usual limit for reads that redundancy can serve");
+        for of in &told.operations {
+            assert_eq!(of.buckets.len(), told.bucket_bounds_ns.len() + 1);
+            let bounds = told.bucket_bounds_ns.iter().chain([&u64::MAX]);
+            let longer = bounds.zip(&of.buckets).filter(|(bound, _)| **bound > told.slow_ns);
+            assert_eq!(of.slow, Some(longer.map(|(_, count)| count).sum()), "{of:?}");
+        }
+        let listed = metrics(bench);
+        assert_eq!(drive(&listed, name).work, told.operations, "monitoring is told the same");
+        let slow = |operation| work(&told.operations, operation).slow.expect("counted of drives");
+        ["read", "write", "flush", "trim"].map(slow)
+    };
+    let before = slow_of(&mut bench, "b");
+    assert_eq!(before, [0; 4]);
+    for (stall_s, is_slow) in [(1, false), (3, true)] {
+        bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(stall_s));
+        bench.write("data", 0, 2, MIB);
+        bench.settle("data");
+        let [read, write, flush, trim] = slow_of(&mut bench, "b");
+        assert_eq!(read + write + flush + trim, u64::from(is_slow), "after {stall_s} s");
+    }
+    assert_eq!(slow_of(&mut bench, "a"), [0; 4]);
+    let Ok(Reply::Drives { drives }) = bench.ask(Command::DriveList {}) else { panic!("listed") };
+    assert!(drives.iter().all(|drive| drive.work.is_none()), "a list is short");
+}

@@ -56,8 +56,9 @@ const MS: u64 = 1000 * US;
 const S: u64 = 1000 * MS;
 
 /// The upper bounds of the buckets in which operations are counted by the time they took, in nanoseconds: 1, 2 and 5 of each
-/// decade from 10 µs to 10 s. Behind the last is a bucket for all that took longer.
-pub const BUCKET_BOUNDS_NS: [u64; 19] = [
+/// decade from 10 µs to 10 s, then 30 s and 60 s. Every [usual time limit](crate::LimitsByClass) is one of them. Behind the last is a
+/// bucket for all that took longer.
+pub const BUCKET_BOUNDS_NS: [u64; 21] = [
     10 * US,
     20 * US,
     50 * US,
@@ -77,6 +78,8 @@ pub const BUCKET_BOUNDS_NS: [u64; 19] = [
     2 * S,
     5 * S,
     10 * S,
+    30 * S,
+    60 * S,
 ];
 
 const BUCKETS: usize = BUCKET_BOUNDS_NS.len() + 1;
@@ -131,6 +134,25 @@ pub struct Performed {
     /// How many took no longer than each of [`BUCKET_BOUNDS_NS`] and longer than the one before; last, those that took longer
     /// than all.
     pub buckets: [u64; BUCKETS],
+}
+
+/// The bound that counts for a time: the smallest that is not below it, or the last.
+fn bound_at(limit: Duration) -> usize {
+    let ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    BUCKET_BOUNDS_NS.iter().position(|bound| *bound >= ns).unwrap_or(BUCKET_BOUNDS_NS.len() - 1)
+}
+
+/// The bucket's bound from which on [`Performed::slower_than`] counts.
+pub fn counted_from(limit: Duration) -> Duration {
+    Duration::from_nanos(BUCKET_BOUNDS_NS[bound_at(limit)])
+}
+
+impl Performed {
+    /// How many operations took longer than a limit. Where that is no bucket's bound, those are counted that took longer than the
+    /// [next one](counted_from).
+    pub fn slower_than(&self, limit: Duration) -> u64 {
+        self.buckets[bound_at(limit) + 1..].iter().sum()
+    }
 }
 
 /// What was asked of a drive or a volume, on all shards together. Clones are the same, and may go to any thread.
@@ -231,6 +253,7 @@ impl Timed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time_limits::{DriveClass, LimitsByClass, TimeLimits};
 
     #[test]
     fn a_time_is_in_the_bucket_whose_bounds_it_lies_between() {
@@ -239,6 +262,40 @@ mod tests {
         let powers = (0..64).flat_map(|power| [1_u64 << power, (1 << power) - 1]);
         for ns in around.chain(powers).chain([0, u64::MAX]) {
             assert_eq!(bucket_of(ns), slowly(ns).unwrap_or(BUCKETS - 1), "{ns} ns");
+        }
+    }
+
+    #[test]
+    fn operations_that_took_longer_than_a_limit_are_counted() {
+        let traffic = Traffic::default();
+        let row = traffic.join();
+        for ms in [1, 499, 500, 501, 1999, 2000, 2001, 30_000, 30_001, 60_000, 60_001] {
+            row.start(Operation::Read);
+            row.end(Operation::Read, Duration::from_millis(ms), Some(512));
+        }
+        let [read, ..] = traffic.done();
+        for (limit_ms, from_ms, count) in [
+            (500, 500, 8),
+            (2000, 2000, 5),
+            (1500, 2000, 5),
+            (30_000, 30_000, 3),
+            (60_000, 60_000, 1),
+            (90_000, 60_000, 1),
+        ] {
+            let limit = Duration::from_millis(limit_ms);
+            assert_eq!(read.slower_than(limit), count, "{limit:?}");
+            assert_eq!(counted_from(limit), Duration::from_millis(from_ms));
+        }
+    }
+
+    #[test]
+    fn every_usual_limit_is_a_bound() {
+        for class in DriveClass::ALL {
+            let TimeLimits { short_read, read, write, flush, discard } =
+                LimitsByClass::default().of_class(class);
+            for limit in [short_read, read, write, flush, discard] {
+                assert_eq!(counted_from(limit), limit, "{}", class.name());
+            }
         }
     }
 

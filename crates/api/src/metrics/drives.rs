@@ -15,7 +15,8 @@ const NAMES: Names = Names {
     trims: "softroc_drive_trims_completed_total",
     trimmed_bytes: "softroc_drive_trimmed_bytes_total",
     flushes: "softroc_drive_flushes_completed_total",
-    flush_time: "softroc_drive_flush_time_seconds_total",
+    flush_time: "softroc_drive_flush_duration_seconds",
+    trim_time: "softroc_drive_trim_duration_seconds",
     errors: "softroc_drive_errors_total",
     inflight: "softroc_drive_io_inflight",
 };
@@ -27,6 +28,17 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo, drives: Rows<'_, '_>
     health(page, drives);
     let whose = "as the drive was asked since the controller was started";
     work::write(page, &NAMES, whose, &metrics.bucket_bounds_ns, drives, |drive| &drive.work);
+    slow(page, drives);
+}
+
+fn slow(page: &mut Page, drives: Rows<'_, '_>) {
+    let help = "Operations that took longer than the limit for reads that redundancy can serve, since the controller was started.";
+    let mut family = page.family("softroc_drive_slow_operations_total", Kind::Counter, help);
+    for Named { labels, what } in drives {
+        for work in &what.work {
+            family.known(&labels.clone().with("operation", &work.operation), work.slow);
+        }
+    }
 }
 
 fn states(page: &mut Page, drives: Rows<'_, '_>) {

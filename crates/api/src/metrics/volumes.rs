@@ -18,7 +18,8 @@ const NAMES: Names = Names {
     trims: "softroc_volume_trims_completed_total",
     trimmed_bytes: "softroc_volume_trimmed_bytes_total",
     flushes: "softroc_volume_flushes_completed_total",
-    flush_time: "softroc_volume_flush_time_seconds_total",
+    flush_time: "softroc_volume_flush_duration_seconds",
+    trim_time: "softroc_volume_trim_duration_seconds",
     errors: "softroc_volume_errors_total",
     inflight: "softroc_volume_io_inflight",
 };

@@ -16,6 +16,7 @@ pub(super) struct Names {
     pub(super) trimmed_bytes: &'static str,
     pub(super) flushes: &'static str,
     pub(super) flush_time: &'static str,
+    pub(super) trim_time: &'static str,
     pub(super) errors: &'static str,
     pub(super) inflight: &'static str,
 }
@@ -48,10 +49,6 @@ pub(super) fn write<T>(
     counter(names.trims, "Trims that have ended, also with an error,", "trim", |work| work.completed);
     counter(names.trimmed_bytes, "Bytes given up,", "trim", |work| work.bytes);
     counter(names.flushes, "Flushes that have ended, also with an error,", "flush", |work| work.completed);
-    let help = format!("The time of all flushes together, {whose}.");
-    column(page, names.flush_time, Kind::Counter, &help, rows, |row| {
-        number_of(row, "flush", |work| work.time_ns).map(seconds)
-    });
     let mut family = page.family(names.errors, Kind::Counter, &format!("Operations that failed, {whose}."));
     for row in rows {
         for work in of(row.what) {
@@ -64,8 +61,13 @@ pub(super) fn write<T>(
         (!work.is_empty()).then(|| work.iter().map(|work| work.outstanding).sum::<u64>())
     });
     let bounds: Vec<String> = bounds_ns.iter().map(|ns| seconds(*ns).to_string()).collect();
-    for (name, operation, what) in [(names.read_time, "read", "reads"), (names.write_time, "write", "writes")]
-    {
+    let times = [
+        (names.read_time, "read", "reads"),
+        (names.write_time, "write", "writes"),
+        (names.flush_time, "flush", "flushes"),
+        (names.trim_time, "trim", "trims"),
+    ];
+    for (name, operation, what) in times {
         let help = format!("How long {what} took, {whose}.");
         let mut family = page.family(name, Kind::Histogram, &help);
         for row in rows {

@@ -14,8 +14,9 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::failures::{Failing, FailureReport};
+use crate::inventory::Drive;
 use crate::inventory::access::Access;
-use env::{IoError, IoErrorKind, Overseer};
+use env::{IoError, IoErrorKind, Overseer, TimeLimits};
 use ondisk::Cause;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -88,6 +89,11 @@ impl Silent {
 }
 
 impl Arrays {
+    /// How long a drive may take. One that cannot be opened has the limits of a drive without a spindle.
+    pub(crate) fn limits_of(&self, drive: &Drive) -> TimeLimits {
+        drive.access().map_or(self.limits.solid, |access| self.limits.of(access.info()))
+    }
+
     /// Nobody waits for a drive that does not answer from now on.
     pub(crate) fn wait_no_longer(&self) {
         self.waits_no_longer.set(true);

@@ -178,6 +178,7 @@ impl Commands {
             foreign: drive.is_some_and(Drive::is_foreign),
             medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
             suspensions: drive.map_or(0, |drive| drive.suspensions()),
+            work: None,
             model: info.and_then(|info| info.hardware.model.clone()),
             serial: info.and_then(|info| info.hardware.serial.clone()),
             firmware: info.and_then(|info| info.hardware.firmware.clone()),
@@ -188,7 +189,8 @@ impl Commands {
     }
 
     pub(super) fn drive_reply(&self, drive: &Rc<Drive>, notes: Vec<String>) -> Reply {
-        Reply::Drive { drive: Box::new(self.drive_info(drive)), notes, costs: Vec::new() }
+        let drive = DriveInfo { work: Some(Box::new(self.work_of_drive(drive))), ..self.drive_info(drive) };
+        Reply::Drive { drive: Box::new(drive), notes, costs: Vec::new() }
     }
 
     pub(super) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {

@@ -4,10 +4,12 @@
 use super::Commands;
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::interface::{DriveMetrics, MetricsInfo, VolumeMetrics, WorkInfo};
-use env::{BUCKET_BOUNDS_NS, Operation, Traffic};
+use crate::interface::{DriveMetrics, DriveWork, MetricsInfo, VolumeMetrics, WorkInfo};
+use crate::inventory::Drive;
+use env::{BUCKET_BOUNDS_NS, Operation, Traffic, counted_from};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 impl Commands {
     pub(super) fn metrics(&self) -> MetricsInfo {
@@ -41,7 +43,7 @@ impl Commands {
         let (meter, counters) = (volume.meter(), volume.meter().counters());
         VolumeMetrics {
             volume: self.volume_info(array, volume),
-            work: work_of(&meter.traffic),
+            work: work_of(&meter.traffic, None),
             fast_path: counters.fast_path,
             joined_writes: counters.joined_writes,
             unaligned_writes: counters.unaligned_writes,
@@ -55,16 +57,26 @@ impl Commands {
     fn drive_metrics(&self) -> Vec<DriveMetrics> {
         let drives = self.inventory.drives();
         let by_name: BTreeMap<&str, Vec<WorkInfo>> =
-            drives.iter().map(|drive| (drive.name.as_str(), work_of(drive.traffic()))).collect();
+            drives.iter().map(|drive| (drive.name.as_str(), self.work_of_drive(drive).operations)).collect();
         // Of one that is missing there is no traffic.
         let work_of = |name: &str| by_name.get(name).cloned().unwrap_or_default();
         let infos = self.drive_infos().into_iter();
         infos.map(|drive| DriveMetrics { work: work_of(&drive.name), drive }).collect()
     }
+
+    /// What was asked of a drive. It is slow where redundancy would have been asked instead, had it been a read.
+    pub(super) fn work_of_drive(&self, drive: &Drive) -> DriveWork {
+        let limits = self.arrays.limits_of(drive);
+        DriveWork {
+            slow_ns: counted_from(limits.short_read).as_nanos() as u64,
+            bucket_bounds_ns: BUCKET_BOUNDS_NS.to_vec(),
+            operations: work_of(drive.traffic(), Some(limits.short_read)),
+        }
+    }
 }
 
-/// What was done of each kind of operation.
-fn work_of(traffic: &Traffic) -> Vec<WorkInfo> {
+/// What was done of each kind of operation, and how much of it took longer than that.
+fn work_of(traffic: &Traffic, slow: Option<Duration>) -> Vec<WorkInfo> {
     let done = Operation::ALL.into_iter().zip(traffic.done());
     let work = |(operation, done): (Operation, env::Performed)| WorkInfo {
         operation: operation.name().to_owned(),
@@ -74,6 +86,7 @@ fn work_of(traffic: &Traffic) -> Vec<WorkInfo> {
         bytes: done.bytes,
         time_ns: done.time_ns,
         buckets: done.buckets.to_vec(),
+        slow: slow.map(|limit| done.slower_than(limit)),
     };
     done.map(work).collect()
 }

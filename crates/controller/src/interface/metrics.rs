@@ -83,6 +83,20 @@ pub struct WorkInfo {
     /// How many took no longer than each of [`MetricsInfo::bucket_bounds_ns`] and longer than the one before; last, those that
     /// took longer than all.
     pub buckets: Vec<u64>,
+    /// Of a drive: how many were slow, which is longer than [`DriveWork::slow_ns`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow: Option<u64>,
+}
+
+/// What was asked of a drive since the controller was started, and how long it took.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DriveWork {
+    /// What took longer is slow, in nanoseconds: the limit for a read that redundancy can serve, or the next bound above it.
+    pub slow_ns: u64,
+    /// The upper bounds, in nanoseconds, of the buckets.
+    pub bucket_bounds_ns: Vec<u64>,
+    /// Of each kind of operation.
+    pub operations: Vec<WorkInfo>,
 }
 
 /// How many events of a kind there have been.

@@ -40,7 +40,7 @@ pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use logs::{DiscardLog, Discarded, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use memories::{MemoryInfo, MemoryVolume};
-pub use metrics::{DriveMetrics, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{

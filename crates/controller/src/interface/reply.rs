@@ -1,7 +1,7 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    AlarmInfo, Caller, CoverageInfo, DiskInfo, DriveCost, ForeignDrive, ForeignVolume, HealthInfo,
+    AlarmInfo, Caller, CoverageInfo, DiskInfo, DriveCost, DriveWork, ForeignDrive, ForeignVolume, HealthInfo,
     HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo,
     UpsInfo,
 };
@@ -260,6 +260,9 @@ pub struct DriveInfo {
     /// How often it was suspended since the controller was started, as it did not answer in time.
     #[serde(default)]
     pub suspensions: u64,
+    /// What was asked of it, and how long that took: told of a drive that is asked for alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Box<DriveWork>>,
     /// Its model, as the machine tells.
     pub model: Option<String>,
     /// Its serial number.

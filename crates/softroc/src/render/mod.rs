@@ -2,6 +2,7 @@
 
 pub mod access;
 mod disks;
+mod drives;
 mod foreign;
 mod hosts;
 mod logs;
@@ -98,7 +99,8 @@ fn one_drive(drive: &DriveInfo) -> String {
     add("suspensions", (drive.suspensions > 0).then(|| drive.suspensions.to_string()));
     add("uuid", drive.uuid.clone());
     add("identity", drive.identity.clone());
-    facts(&list)
+    let work = drive.work.iter().filter_map(|work| drives::work(work));
+    [facts(&list)].into_iter().chain(work).collect::<Vec<String>>().join("\n")
 }
 
 /// Whether it has no nominal capacity, but just a size: a file, memory.

@@ -273,6 +273,7 @@ mod tests {
             bytes,
             time_ns: time_us * 1000,
             buckets: buckets.to_vec(),
+            slow: None,
         }
     }
 
