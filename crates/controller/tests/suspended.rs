@@ -1,7 +1,7 @@
 //! Drives that do not answer in time: they are suspended, come back by themselves, and fail by policy.
 
 use crate::common::Bench;
-use controller::{AddSpare, Command, DriveState, SetPolicy, VolumeState};
+use controller::{AddSpare, Command, DriveState, LimitSource, SetPolicy, VolumeState};
 use env::{LimitsByClass, TimeLimits};
 use std::time::Duration;
 
@@ -299,4 +299,44 @@ fn a_controller_stops_though_a_drive_that_nobody_can_spare_is_silent() {
     bench.wait(20);
     let name = if bench.has("new") { "new" } else { "data" };
     assert_eq!(bench.show(name).state, VolumeState::Optimal);
+}
+
+/// An operator could not see which limits hold, nor how long a drive that is suspended has left.
+#[test]
+fn a_drive_tells_its_limits_why_it_is_suspended_and_how_long_it_has_left() {
+    let mut bench = Bench::in_order(12, 2, 3);
+    bench.limits.solid.write = Duration::from_secs(5);
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 1, LEN);
+    let limits = bench.drive("b").work.expect("it is asked for alone").limits;
+    let told: Vec<(&str, u64, LimitSource)> =
+        limits.iter().map(|limit| (limit.operation.as_str(), limit.limit_ms, limit.from)).collect();
+    let default = LimitSource::Default;
+    let expected = [
+        ("short-read", 2_000, default),
+        ("read", 30_000, default),
+        ("write", 5_000, LimitSource::Setting),
+        ("flush", 60_000, default),
+        ("discard", 60_000, default),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(bench.drive("b").suspension, None);
+    fall_silent(&mut bench, 2);
+    let suspended = bench.drive("b").suspension.expect("it is suspended");
+    assert_eq!(suspended.why, "a write takes longer than 5s");
+    let left = suspended.fails_in_s.expect("it fails by policy");
+    assert!((290..=300).contains(&left), "{left}");
+    bench.wait(100);
+    let later = bench.drive("b").suspension.expect("it is suspended").fails_in_s;
+    assert_eq!(later, Some(left - 100));
+    // Labels do not tell which limit it was, and the time counts anew.
+    bench.restart(&[]);
+    let again = bench.drive("b").suspension.expect("it is suspended");
+    assert_eq!(again.why, "it did not answer in time");
+    assert!(again.fails_in_s > later, "{again:?}");
+    bench.sim.drive("b").unwrap().release();
+    is_whole_without_spare(&mut bench);
+    assert_eq!(bench.drive("b").suspension, None);
 }

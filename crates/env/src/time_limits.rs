@@ -27,6 +27,11 @@ impl TimeLimits {
     /// What the limits are called.
     pub const NAMES: [&'static str; 5] = ["short-read", "read", "write", "flush", "discard"];
 
+    /// The limit that is called so. `None`: none is.
+    pub fn named(mut self, name: &str) -> Option<Duration> {
+        self.named_mut(name).copied()
+    }
+
     /// The limit that is called so, to be changed. `None`: none is.
     pub fn named_mut(&mut self, name: &str) -> Option<&mut Duration> {
         Some(match name {

@@ -29,6 +29,17 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo, drives: Rows<'_, '_>
     let whose = "as the drive was asked since the controller was started";
     work::write(page, &NAMES, whose, &metrics.bucket_bounds_ns, drives, |drive| &drive.work);
     slow(page, drives);
+    limits(page, drives);
+}
+
+fn limits(page: &mut Page, drives: Rows<'_, '_>) {
+    let help = "How long the drive may take; short-read is for reads that redundancy can serve.";
+    let mut family = page.family("softroc_drive_time_limit_seconds", Kind::Gauge, help);
+    for Named { labels, what } in drives {
+        for limit in &what.limits {
+            family.series(&labels.clone().with("operation", &limit.operation), limit.limit_ms as f64 / 1e3);
+        }
+    }
 }
 
 fn slow(page: &mut Page, drives: Rows<'_, '_>) {

@@ -142,7 +142,7 @@ impl Arrays {
             by_uuid: RefCell::default(),
             next_volume: Cell::new(0),
             logs: logs::Logs::new(env),
-            suspensions: suspended::Suspensions::default(),
+            suspensions: suspended::Suspensions::new(env),
             waits_no_longer: Cell::new(false),
             own_writes: silent::OwnWrites::new(arrays),
         })

@@ -14,9 +14,10 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::failures::{Failing, FailureReport};
+use crate::interface::{DriveLimit, LimitSource};
 use crate::inventory::Drive;
 use crate::inventory::access::Access;
-use env::{IoError, IoErrorKind, Overseer, TimeLimits};
+use env::{DriveClass, IoError, IoErrorKind, LimitsByClass, Overseer, TimeLimits};
 use ondisk::Cause;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -92,6 +93,12 @@ impl Arrays {
     /// How long a drive may take. One that cannot be opened has the limits of a drive without a spindle.
     pub(crate) fn limits_of(&self, drive: &Drive) -> TimeLimits {
         drive.access().map_or(self.limits.solid, |access| self.limits.of(access.info()))
+    }
+
+    /// The same, with where each limit comes from; nothing of a drive that cannot be opened.
+    pub(crate) fn limit_infos(&self, drive: &Drive) -> Vec<DriveLimit> {
+        let class = drive.access().map(|access| DriveClass::of(access.info()));
+        class.map_or_else(Vec::new, |class| limit_infos(&self.limits, class))
     }
 
     /// Nobody waits for a drive that does not answer from now on.
@@ -180,4 +187,48 @@ impl Arrays {
 fn can_spare(array: &Array, slots: &DriveSet) -> bool {
     let served = array.served();
     served.iter().all(|volume| array.tolerance(volume).costs(slots) == 0)
+}
+
+/// The limits of a class of drives, and where each comes from.
+fn limit_infos(limits: &LimitsByClass, class: DriveClass) -> Vec<DriveLimit> {
+    let usual = LimitsByClass::default();
+    let info = |operation: &str| {
+        let of = |limits: &LimitsByClass, class| limits.of_class(class).named(operation);
+        let (limit, of_class) = (of(limits, class)?, of(&usual, class)?);
+        let from = match of(&usual, DriveClass::Solid) {
+            _ if limit != of_class => LimitSource::Setting,
+            of_all if of_all != Some(of_class) => LimitSource::DriveClass,
+            _ => LimitSource::Default,
+        };
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Some(DriveLimit { operation: operation.to_owned(), limit_ms, from })
+    };
+    TimeLimits::NAMES.into_iter().filter_map(info).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_comes_from_a_setting_the_class_of_the_drive_or_neither() {
+        let mut limits = LimitsByClass::default();
+        limits.set("remote.flush", Duration::from_secs(7)).expect("there is one");
+        let told = |class| -> Vec<(u64, LimitSource)> {
+            limit_infos(&limits, class).into_iter().map(|limit| (limit.limit_ms, limit.from)).collect()
+        };
+        use LimitSource::{Default, DriveClass as OfClass, Setting};
+        let local = vec![
+            (2_000, Default),
+            (30_000, Default),
+            (30_000, Default),
+            (60_000, Default),
+            (60_000, Default),
+        ];
+        assert_eq!(told(DriveClass::Solid), local);
+        assert_eq!(told(DriveClass::Rotating), local);
+        let remote =
+            [(500, OfClass), (30_000, Default), (2_000, OfClass), (7_000, Setting), (60_000, Default)];
+        assert_eq!(told(DriveClass::Remote), remote);
+    }
 }

@@ -19,7 +19,8 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;
-use env::{Instant, IoErrorKind};
+use crate::interface::SuspensionInfo;
+use env::{Env, Instant, IoErrorKind};
 use ondisk::{Cause, FailedDrive, Uuid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -32,26 +33,48 @@ const MOST: usize = 12;
 /// Suspensions that are longer ago do not count.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// When drives were suspended since the controller was started, by the UUID of the member.
+/// When a drive was suspended, and why it was last.
 #[derive(Default)]
-pub(super) struct Suspensions(RefCell<BTreeMap<Uuid, VecDeque<Instant>>>);
+struct History {
+    times: VecDeque<Instant>,
+    why: String,
+}
+
+/// When drives were suspended since the controller was started, by the UUID of the member.
+pub(super) struct Suspensions {
+    began: Instant,
+    all: RefCell<BTreeMap<Uuid, History>>,
+}
 
 impl Suspensions {
-    fn note(&self, member: Uuid, now: Instant) {
-        let mut all = self.0.borrow_mut();
+    pub(super) fn new(env: &Env) -> Suspensions {
+        Suspensions { began: env.now(), all: RefCell::default() }
+    }
+
+    fn note(&self, member: Uuid, now: Instant, why: &str) {
+        let mut all = self.all.borrow_mut();
         // The last one is kept however long ago it is: a drive may be suspended for longer than that.
-        let times = all.entry(member).or_default();
-        times.retain(|time| now.since(*time) < MEMORY);
-        times.push_back(now);
+        let history = all.entry(member).or_default();
+        history.times.retain(|time| now.since(*time) < MEMORY);
+        history.times.push_back(now);
+        why.clone_into(&mut history.why);
     }
 
     fn count(&self, member: Uuid, now: Instant) -> usize {
         let is_recent = |time: &&Instant| now.since(**time) < MEMORY;
-        self.0.borrow().get(&member).map_or(0, |times| times.iter().filter(is_recent).count())
+        self.all.borrow().get(&member).map_or(0, |history| history.times.iter().filter(is_recent).count())
     }
 
-    fn last(&self, member: Uuid) -> Option<Instant> {
-        self.0.borrow().get(&member).and_then(|times| times.back().copied())
+    /// Since when a drive is suspended: since the start of the controller if it was before.
+    fn since(&self, member: Uuid) -> Instant {
+        let all = self.all.borrow();
+        all.get(&member).and_then(|history| history.times.back().copied()).unwrap_or(self.began)
+    }
+
+    /// Why it was suspended. Labels do not tell.
+    fn why(&self, member: Uuid) -> String {
+        let all = self.all.borrow();
+        all.get(&member).map_or_else(|| "it did not answer in time".to_owned(), |history| history.why.clone())
     }
 }
 
@@ -76,9 +99,9 @@ impl Arrays {
     /// Drives that are suspended from now on.
     pub(super) fn note_suspended(&self, array: &Array, failing: &[Failing]) {
         let label = array.label();
-        for Failing { slot, .. } in failing.iter().filter(|failing| failing.cause == Cause::Suspended) {
+        for Failing { slot, what, .. } in failing.iter().filter(|failing| failing.cause == Cause::Suspended) {
             if let Some(member) = label.member.get(*slot) {
-                self.suspensions.note(member.uuid, self.env.now());
+                self.suspensions.note(member.uuid, self.env.now(), what);
             }
             if let Some(drive) = array.drive(*slot) {
                 drive.count_suspension();
@@ -88,17 +111,18 @@ impl Arrays {
 
     /// How much longer the drive of a slot may stay suspended. The time counts from the start of the controller
     /// if it was suspended before. `None`: it is not suspended.
-    pub(crate) fn suspended_for_another(
-        &self,
-        array: &Array,
-        slot: usize,
-        began: Instant,
-    ) -> Option<Duration> {
+    pub(crate) fn suspended_for_another(&self, array: &Array, slot: usize) -> Option<Duration> {
         let label = array.label();
         let member = label.member.get(slot).filter(|member| member.is_suspended())?;
-        let since = self.suspensions.last(member.uuid).unwrap_or(began);
         let limit = Duration::from_secs(label.policy.suspend_limit_s.into());
-        Some(limit.saturating_sub(self.env.now().since(since)))
+        Some(limit.saturating_sub(self.env.now().since(self.suspensions.since(member.uuid))))
+    }
+
+    /// Why the drive of a slot is suspended, and for how long yet; `None` of one that is not.
+    pub(crate) fn suspension_info(&self, array: &Array, slot: usize) -> Option<SuspensionInfo> {
+        let member = array.label().member.get(slot)?.uuid;
+        let left = self.suspended_for_another(array, slot)?;
+        Some(SuspensionInfo { why: self.suspensions.why(member), fails_in_s: Some(left.as_secs()) })
     }
 
     /// A drive has been suspended for longer than the policy allows: it has failed. Whether that is recorded.

@@ -95,6 +95,7 @@ impl Commands {
                 end.saturating_sub(label.tail.data_start().0 + used)
             }),
             stale_regions: array.to_rebuild(slot).len(),
+            suspension: self.arrays.suspension_info(array, slot),
             ..of_drive
         })
     }
@@ -178,6 +179,7 @@ impl Commands {
             foreign: drive.is_some_and(Drive::is_foreign),
             medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
             suspensions: drive.map_or(0, |drive| drive.suspensions()),
+            suspension: None,
             work: None,
             model: info.and_then(|info| info.hardware.model.clone()),
             serial: info.and_then(|info| info.hardware.serial.clone()),

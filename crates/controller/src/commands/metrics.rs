@@ -4,7 +4,7 @@
 use super::Commands;
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::interface::{DriveMetrics, DriveWork, MetricsInfo, VolumeMetrics, WorkInfo};
+use crate::interface::{DriveInfo, DriveMetrics, DriveWork, MetricsInfo, VolumeMetrics, WorkInfo};
 use crate::inventory::Drive;
 use env::{BUCKET_BOUNDS_NS, Operation, Traffic, counted_from};
 use std::collections::BTreeMap;
@@ -56,12 +56,15 @@ impl Commands {
 
     fn drive_metrics(&self) -> Vec<DriveMetrics> {
         let drives = self.inventory.drives();
-        let by_name: BTreeMap<&str, Vec<WorkInfo>> =
-            drives.iter().map(|drive| (drive.name.as_str(), self.work_of_drive(drive).operations)).collect();
-        // Of one that is missing there is no traffic.
-        let work_of = |name: &str| by_name.get(name).cloned().unwrap_or_default();
-        let infos = self.drive_infos().into_iter();
-        infos.map(|drive| DriveMetrics { work: work_of(&drive.name), drive }).collect()
+        let mut by_name: BTreeMap<&str, DriveWork> =
+            drives.iter().map(|drive| (drive.name.as_str(), self.work_of_drive(drive))).collect();
+        let metrics = |drive: DriveInfo| {
+            // Of one that is missing there is no traffic.
+            let told = by_name.remove(drive.name.as_str()).map(|told| (told.operations, told.limits));
+            let (work, limits) = told.unwrap_or_default();
+            DriveMetrics { drive, work, limits }
+        };
+        self.drive_infos().into_iter().map(metrics).collect()
     }
 
     /// What was asked of a drive. It is slow where redundancy would have been asked instead, had it been a read.
@@ -71,6 +74,7 @@ impl Commands {
             slow_ns: counted_from(limits.short_read).as_nanos() as u64,
             bucket_bounds_ns: BUCKET_BOUNDS_NS.to_vec(),
             operations: work_of(drive.traffic(), Some(limits.short_read)),
+            limits: self.arrays.limit_infos(drive),
         }
     }
 }

@@ -104,6 +104,7 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
         foreign,
         medium_errors: _,
         suspensions: _,
+        suspension: _,
         work: _,
         model,
         serial,

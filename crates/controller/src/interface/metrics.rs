@@ -2,7 +2,8 @@
 //! be asked for.
 
 use crate::interface::{
-    ControllerInfo, CoverageInfo, DriveInfo, ScheduleInfo, Severity, SpareInfo, TaskInfo, VolumeInfo,
+    ControllerInfo, CoverageInfo, DriveInfo, DriveLimit, ScheduleInfo, Severity, SpareInfo, TaskInfo,
+    VolumeInfo,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,9 @@ pub struct DriveMetrics {
     pub drive: DriveInfo,
     /// What was asked of it: by hosts, by tasks, and for its metadata.
     pub work: Vec<WorkInfo>,
+    /// How long it may take.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<DriveLimit>,
 }
 
 /// What was done of one kind of operation.
@@ -97,6 +101,9 @@ pub struct DriveWork {
     pub bucket_bounds_ns: Vec<u64>,
     /// Of each kind of operation.
     pub operations: Vec<WorkInfo>,
+    /// How long it may take; none of one that cannot be opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<DriveLimit>,
 }
 
 /// How many events of a kind there have been.

@@ -2,8 +2,8 @@
 
 use crate::interface::{
     AlarmInfo, Caller, CoverageInfo, DiskInfo, DriveCost, DriveWork, ForeignDrive, ForeignVolume, HealthInfo,
-    HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo,
-    UpsInfo,
+    HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo,
+    SuspensionInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -260,6 +260,9 @@ pub struct DriveInfo {
     /// How often it was suspended since the controller was started, as it did not answer in time.
     #[serde(default)]
     pub suspensions: u64,
+    /// Why it is suspended, and for how long yet, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<SuspensionInfo>,
     /// What was asked of it, and how long that took: told of a drive that is asked for alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Box<DriveWork>>,

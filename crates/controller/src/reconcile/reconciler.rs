@@ -174,7 +174,7 @@ impl Reconciler {
 
     /// A slot's drive is suspended: until it comes back, or has been so for too long, everything stays as it is.
     async fn reconcile_suspended(self: &Rc<Self>, array: &Rc<Array>, slot: usize) {
-        match self.arrays.suspended_for_another(array, slot, self.began) {
+        match self.arrays.suspended_for_another(array, slot) {
             None => {}
             Some(left) if !left.is_zero() => self.attention.look_again_in(left),
             Some(_) if self.arrays.fail_suspended(array, slot).await => {}

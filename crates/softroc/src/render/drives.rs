@@ -1,8 +1,31 @@
-//! What a drive was asked, and how long that took.
+//! What a drive was asked, how long that took, and how long it may take.
 
 use crate::output::table;
-use controller::{DriveWork, WorkInfo};
+use controller::{DriveLimit, DriveWork, LimitSource, SuspensionInfo, WorkInfo};
 use std::time::Duration;
+
+/// How long a drive may take. `None` of one that cannot be opened.
+pub(super) fn limits(limits: &[DriveLimit]) -> Option<String> {
+    let one = |limit: &DriveLimit| {
+        let (operation, time) = (&limit.operation, Duration::from_millis(limit.limit_ms));
+        match limit.from {
+            LimitSource::Default => format!("{operation} {time:?}"),
+            LimitSource::DriveClass => format!("{operation} {time:?} (drive class)"),
+            LimitSource::Setting => format!("{operation} {time:?} (serve --time-limit)"),
+        }
+    };
+    let all: Vec<String> = limits.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// Why a drive is suspended, and until when.
+pub(super) fn suspension(suspension: &SuspensionInfo) -> String {
+    let why = &suspension.why;
+    match suspension.fails_in_s.map(Duration::from_secs) {
+        Some(left) => format!("{why}; it fails in {left:?} unless it answers"),
+        None => why.clone(),
+    }
+}
 
 /// A table of the operations, and how many of each took how long. `None` where none has ended, nor is under way.
 pub(super) fn work(work: &DriveWork) -> Option<String> {
@@ -80,9 +103,23 @@ mod tests {
     }
 
     #[test]
+    fn limits_say_where_they_come_from() {
+        let limit =
+            |operation: &str, limit_ms, from| DriveLimit { operation: operation.into(), limit_ms, from };
+        let all = [
+            limit("short-read", 500, LimitSource::DriveClass),
+            limit("read", 30_000, LimitSource::Default),
+            limit("write", 5_000, LimitSource::Setting),
+        ];
+        let text = "short-read 500ms (drive class), read 30s, write 5s (serve --time-limit)";
+        assert_eq!((limits(&all).as_deref(), limits(&[])), (Some(text), None));
+    }
+
+    #[test]
     fn what_a_drive_was_asked_is_a_table_of_what_took_how_long() {
         let (bucket_bounds_ns, slow_ns) = (vec![10_000, 1_000_000, 2_000_000_000], 1_000_000);
-        let none = DriveWork { slow_ns, bucket_bounds_ns, operations: vec![WorkInfo::default()] };
+        let operations = vec![WorkInfo::default()];
+        let none = DriveWork { slow_ns, bucket_bounds_ns, operations, limits: Vec::new() };
         assert_eq!(work(&none), None);
         let operations = vec![
             of("read", &[7, 0, 2, 1], 4_123_456_789, 3),

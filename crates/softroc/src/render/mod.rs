@@ -97,6 +97,8 @@ fn one_drive(drive: &DriveInfo) -> String {
     }
     add("medium errors", (drive.medium_errors > 0).then(|| drive.medium_errors.to_string()));
     add("suspensions", (drive.suspensions > 0).then(|| drive.suspensions.to_string()));
+    add("suspended", drive.suspension.as_ref().map(drives::suspension));
+    add("time limits", drive.work.as_ref().and_then(|work| drives::limits(&work.limits)));
     add("uuid", drive.uuid.clone());
     add("identity", drive.identity.clone());
     let work = drive.work.iter().filter_map(|work| drives::work(work));
