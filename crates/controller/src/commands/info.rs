@@ -191,8 +191,13 @@ impl Commands {
     }
 
     pub(super) fn drive_reply(&self, drive: &Rc<Drive>, notes: Vec<String>) -> Reply {
+        Reply::Drive { drive: Box::new(self.drive_info(drive)), notes, costs: Vec::new() }
+    }
+
+    /// `drive show`: with what was asked of the drive.
+    pub(super) fn show_drive(&self, drive: &Rc<Drive>) -> Reply {
         let drive = DriveInfo { work: Some(Box::new(self.work_of_drive(drive))), ..self.drive_info(drive) };
-        Reply::Drive { drive: Box::new(drive), notes, costs: Vec::new() }
+        Reply::Drive { drive: Box::new(drive), notes: Vec::new(), costs: Vec::new() }
     }
 
     pub(super) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {

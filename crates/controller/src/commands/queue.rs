@@ -79,7 +79,7 @@ impl Commands {
         Some(match command {
             Command::DriveList {} => Ok(Reply::Drives { drives: self.drive_infos() }),
             Command::DriveShow { drive } => {
-                self.arrays.find_drive(drive).map(|drive| self.drive_reply(&drive, Vec::new()))
+                self.arrays.find_drive(drive).map(|drive| self.show_drive(&drive))
             }
             Command::VolumeList {} => Ok(Reply::Volumes { volumes: self.volume_infos() }),
             Command::VolumeShow { volume } => self.show_volume(volume),

@@ -263,7 +263,7 @@ pub struct DriveInfo {
     /// Why it is suspended, and for how long yet, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<SuspensionInfo>,
-    /// What was asked of it, and how long that took: told of a drive that is asked for alone.
+    /// What was asked of it, and how long that took: told by `drive-show` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Box<DriveWork>>,
     /// Its model, as the machine tells.
