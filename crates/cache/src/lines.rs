@@ -225,6 +225,23 @@ impl<T: Held> Lines<T> {
         self.dirt.oldest_lazy().is_some_and(|oldest| oldest <= up_to)
     }
 
+    /// Has a line destaged that may be pinned. It is to be begun. False: there is nothing of it.
+    pub fn want_line(&mut self, stripe: StripeIndex) -> bool {
+        let Some(line) = self.lines.get_mut(&stripe) else { return false };
+        (line.is_pinned, line.wanted) = (false, self.came);
+        self.dirt.set_pinned(stripe, false);
+        self.look_for_lazy(stripe);
+        true
+    }
+
+    /// Whether nothing that old is dirty in a line any more, or what is left could not be destaged.
+    pub fn is_line_settled(&self, stripe: StripeIndex, up_to: Sequence) -> bool {
+        let Some(line) = self.lines.get(&stripe) else { return true };
+        let is_left = |entry: &Entry<T>| entry.write.answered && entry.since <= up_to;
+        let is_being_destaged = line.busy.iter().flat_map(|busy| &busy.entries).any(is_left);
+        !is_being_destaged && (line.is_pinned || !line.waiting.iter().any(is_left))
+    }
+
     /// Has the pinned lines destaged that a volume has: all of them, or the first. They are to be begun.
     pub fn retry(&mut self, most: usize) -> Vec<StripeIndex> {
         let pinned: Vec<StripeIndex> = self.dirt.pinned().iter().take(most).copied().collect();

@@ -9,7 +9,7 @@ use crate::memory::{Absorb, CellShare};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
 use ::cache::RequestTag;
-use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
+use env::{Buf, DriveSource, Durability, IoError, Slice, StatusExtent, mailbox};
 use layout::Geometry;
 use ondisk::Uuid;
 use state::{Change, RegionIndex, RegionSet, StripeSet, VolumeState};
@@ -53,9 +53,8 @@ pub enum StripeWork {
     Lay(Slice),
     /// Give up the content.
     Trim,
-    /// Write what this shard has of the volume in its cache to the drives: all that came before. The request is about no
-    /// stripe.
-    Drain,
+    /// Say where there is data. The request may be about several stripes of a region.
+    Status,
     /// Make durable what hosts were answered for on this shard: all that came before. The request is about no stripe.
     Secure {
         /// Whoever asks has the drives flushed afterwards.
@@ -63,7 +62,7 @@ pub enum StripeWork {
     },
 }
 
-/// A request on bytes of one stripe, or a write of several whole stripes of a region, on its way to the shard that owns them.
+/// A request on bytes of one stripe, or a write or the status of several whole stripes of a region, on its way to the shard that owns them.
 #[derive(Debug)]
 pub struct StripeRequest {
     /// Of which volume.
@@ -85,6 +84,15 @@ pub struct StripeOutcome {
     pub result: Result<(), IoError>,
     /// The buffer of a read.
     pub buffer: Option<Buf>,
+    /// Where there is data, if that was asked: all of the request's bytes.
+    pub extents: Vec<StatusExtent>,
+}
+
+impl StripeOutcome {
+    /// Of a request that does not ask where there is data.
+    pub fn new(result: Result<(), IoError>, buffer: Option<Buf>) -> StripeOutcome {
+        StripeOutcome { result, buffer, extents: Vec::new() }
+    }
 }
 
 /// Names a stripe request while it is away.

@@ -123,10 +123,7 @@ impl Shard {
     async fn run_job(&self, Job { request, then }: Job) {
         let outcome = match self.volume(request.volume) {
             Some(volume) => volume.run(request).await,
-            None => StripeOutcome {
-                result: Err(IoError::new(IoErrorKind::Gone)),
-                buffer: request.work.into_buffer(),
-            },
+            None => StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), request.work.into_buffer()),
         };
         match then {
             Then::Local(parent, number) => parent.finish(self.env(), number, outcome),

@@ -3,6 +3,7 @@
 mod answers;
 mod beside;
 mod busy;
+mod cache_map;
 mod cells;
 mod choices;
 mod common;

@@ -253,6 +253,11 @@ impl Member {
         self.start_with(IoRequest::Read { offset, buffers }, true)
     }
 
+    /// Starts asking where a range holds data, with the short limit of [`Member::read_or_late`].
+    pub fn status_or_late(&self, range: ByteRange) -> Io {
+        self.start_with(IoRequest::Status { range }, true)
+    }
+
     /// Starts writing `slices` from `offset` on.
     pub fn write(&self, offset: ByteOffset, slices: Slices, durability: Durability) -> Io {
         self.start(IoRequest::Write { offset, slices, durability })

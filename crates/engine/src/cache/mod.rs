@@ -30,6 +30,7 @@ mod data_log;
 mod destage;
 mod held;
 mod locked;
+mod map;
 mod reading;
 mod restored;
 mod write_back;

@@ -3,7 +3,7 @@
 //! | what is dirty is destaged | because |
 //! | --- | --- |
 //! | as soon as the drives have room for it | its line is full: it needs no reads, and nothing is to be won by waiting |
-//! | when a flush asks and there is no data log, a volume is given back, or its drives are asked what they hold | it must be on the drives |
+//! | when a flush asks and there is no data log, or a volume is given back | it must be on the drives |
 //! | when the data log is half full | its records are to count no more |
 //! | after [`AGE`] | a power cut should not take what is long ago |
 //! | when more than the lower of its [marks](crate::Marks) is taken of the room | what comes needs room |
@@ -199,8 +199,9 @@ impl Cache {
     ) -> Option<Room> {
         let cells = self.shard.cells();
         let need = CellRoom::cells_for(self.in_volume(stripe, range));
-        // Zeroes are dear in memory, and cheap for the drives.
-        if !self.answers(durability) || data.is_zero() || need > cells.total() / LARGEST_SHARE {
+        let is_large = || need > cells.total() / LARGEST_SHARE;
+        if !self.answers(durability) || is_large() || self.is_cheap_for_drives(stripe, range, data.is_zero())
+        {
             return None;
         }
         let is_pinned = || !self.lines.borrow().pinned().is_empty();
@@ -280,7 +281,7 @@ impl Cache {
     }
 
     /// Whether cells have bytes of a stripe that a write past them was laid over.
-    pub(crate) fn is_kept_beneath(&self, stripe: StripeIndex, range: ByteRange) -> bool {
+    pub(super) fn is_kept_beneath(&self, stripe: StripeIndex, range: ByteRange) -> bool {
         let has_any = |index| self.shard.cells().has_any(index, self.in_volume(stripe, range));
         self.uses_write_back() && self.index.get().is_some_and(has_any)
     }
@@ -478,17 +479,15 @@ impl Cache {
         }
     }
 
-    /// Destages what is dirty of a line. Done when all of it that there was is on the drives, and nothing of it in cells.
-    ///
-    /// # Errors
-    /// Why it could not be written.
-    pub(crate) async fn clean_line(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
-        let whole = ByteRange::new(ByteOffset::ZERO, self.geometry().stripe_bytes());
-        if self.lines.borrow().oldest_of_line(stripe).is_none() && !self.is_kept_beneath(stripe, whole) {
-            return Ok(());
+    /// Destages what is dirty of a line now. Done when that is on the drives, or could not be written.
+    pub(super) async fn destage_line(self: &Rc<Self>, stripe: StripeIndex) {
+        let cut_off = self.lines.borrow().latest();
+        if !self.lines.borrow_mut().want_line(stripe) {
+            return;
         }
-        // Few trims meet anything dirty, and what is dirty elsewhere has to go some time.
-        Box::pin(self.empty_cache()).await
+        self.begin(stripe);
+        let is_settled = || self.lines.borrow().is_line_settled(stripe, cut_off);
+        self.absorbing.changed.wait_until(self.shard.env(), is_settled).await;
     }
 
     /// Tries what could not be destaged.

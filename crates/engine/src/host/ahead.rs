@@ -101,13 +101,13 @@ pub(super) fn go_on(
     is_hollow: bool,
 ) -> StripeOutcome {
     let Ok(_user) = volume.enter() else {
-        return StripeOutcome { result: Err(IoError::new(IoErrorKind::Gone)), buffer: None };
+        return StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), None);
     };
     if volume.follows_reads() && volume.is_mine(stripe) {
         let stream = volume.expect(stripe, within, window);
         read_here(volume, stripe, within, stream, is_hollow);
     }
-    StripeOutcome { result: Ok(()), buffer: None }
+    StripeOutcome::new(Ok(()), None)
 }
 
 fn read_here(volume: &Volume, stripe: StripeIndex, within: ByteRange, stream: StreamName, is_hollow: bool) {

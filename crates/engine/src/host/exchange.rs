@@ -160,7 +160,7 @@ impl Exchange {
                 ShardMessage::StripeRequest { request, .. } => request.work.into_buffer(),
                 _ => None,
             };
-            let outcome = StripeOutcome { result: Err(IoError::new(IoErrorKind::Gone)), buffer };
+            let outcome = StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), buffer);
             parent.finish(self.shard.env(), number, outcome);
         }
     }

@@ -11,6 +11,7 @@ mod moving;
 mod quick_reads;
 mod runs;
 mod split;
+mod status;
 mod stripe_request;
 mod volume;
 

@@ -3,11 +3,12 @@
 
 use crate::cache::Cache;
 use crate::host::runs::LONGEST;
+use crate::host::status::Extents;
 use crate::host::{Exchange, Job, Then, Volume};
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
 use ::cache::RequestTag;
 use env::sync::{Signal, Taken};
-use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice};
+use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
 use layout::Geometry;
 use smallvec::SmallVec;
 use state::RegionIndex;
@@ -30,6 +31,8 @@ pub(crate) struct Parent {
 struct Part {
     /// What it read into, once it is done.
     buffer: Option<Buf>,
+    /// Where there is data, if that was asked.
+    extents: Vec<StatusExtent>,
     /// Given back when it is done, not with the request, or requests could starve one another.
     credit: Option<Taken>,
 }
@@ -49,7 +52,7 @@ impl Parent {
         if let Err(error) = outcome.result {
             self.error.set(Some(self.error.get().unwrap_or(error)));
         }
-        let done = Part { buffer: outcome.buffer, credit: None };
+        let done = Part { buffer: outcome.buffer, extents: outcome.extents, credit: None };
         let before = std::mem::replace(&mut self.parts.borrow_mut()[number as usize], done);
         drop(before.credit);
         self.unfinished.set(self.unfinished.get() - 1);
@@ -68,7 +71,7 @@ impl StripeWork {
             | StripeWork::Write(..)
             | StripeWork::Lay(_)
             | StripeWork::Trim
-            | StripeWork::Drain
+            | StripeWork::Status
             | StripeWork::Secure { .. } => None,
         }
     }
@@ -115,10 +118,12 @@ pub(super) enum Whole {
     Write(Slice, Durability),
     Lay(Slice),
     Trim,
+    Status,
 }
 
 impl Whole {
-    /// How many whole stripes of it may be one stripe request: as many of a host's write as are written together.
+    /// How many whole stripes of it may be one stripe request: as many of a host's write as are written together, and all whose status is
+    /// asked.
     fn most_stripes(&self, volume: &Volume, region: RegionIndex) -> u64 {
         match self {
             Whole::Write(data, _)
@@ -131,6 +136,7 @@ impl Whole {
                     (volume.shard().scratch_total().0 / 2).checked_div(parity).unwrap_or(u64::MAX);
                 (LONGEST.0 / (strip * u64::from(geometry.rows_per_stripe()))).min(by_memory).max(1)
             }
+            Whole::Status => u64::MAX,
             _ => 1,
         }
     }
@@ -145,6 +151,7 @@ impl Whole {
             Whole::Write(slice, durability) => StripeWork::Write(take_slice(slice, len), *durability),
             Whole::Lay(slice) => StripeWork::Lay(take_slice(slice, len)),
             Whole::Trim => StripeWork::Trim,
+            Whole::Status => StripeWork::Status,
         }
     }
 }
@@ -156,40 +163,22 @@ pub(super) fn take_slice(slice: &mut Slice, len: ByteCount) -> Slice {
     first
 }
 
-/// Has every shard write to the drives what it has of the volume in its cache: all that hosts were answered for before.
-///
-/// # Errors
-/// The first of what shards could not write.
-pub(super) async fn drain(volume: &Volume, of: RequestTag) -> Result<(), IoError> {
-    let here = volume.drain_cache();
-    ask_all(volume, of, here, || StripeWork::Drain).await
-}
-
-/// Has every shard make durable what hosts were answered for before. `drives_are_flushed`: the caller has the drives flushed then.
+/// Has every shard make durable what hosts were answered for before: each takes its cut-off when it is asked, which is before any of them is
+/// done. `drives_are_flushed`: the caller has the drives flushed then.
 ///
 /// # Errors
 /// The first of what shards could not make durable.
 pub(super) async fn secure(volume: &Volume, of: RequestTag, drives_are_flushed: bool) -> Result<(), IoError> {
-    let here = volume.secure(drives_are_flushed);
-    ask_all(volume, of, here, || StripeWork::Secure { drives_are_flushed }).await
-}
-
-/// Has every shard do something about the volume: each takes its cut-off when it is asked, which is before any of them is done.
-async fn ask_all(
-    volume: &Volume,
-    of: RequestTag,
-    here: impl Future<Output = Result<(), IoError>>,
-    work: impl Fn() -> StripeWork,
-) -> Result<(), IoError> {
     let parent = Rc::new(Parent::default());
     let shards = (0..volume.shard.count()).map(ShardIndex);
     for (number, shard) in (0..).zip(shards.filter(|shard| *shard != volume.shard.index())) {
         let (stripe, within) = (StripeIndex(0), ByteRange::new(ByteOffset::ZERO, ByteCount::ZERO));
-        let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work: work() };
+        let work = StripeWork::Secure { drives_are_flushed };
+        let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work };
         parent.begin();
         volume.exchange.send_away(&volume.shard, shard, request, (&parent, number)).await;
     }
-    let here = here.await;
+    let here = volume.secure(drives_are_flushed).await;
     parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;
     if let Some(request) = parent.request.get() {
         volume.exchange.forget_away(request);
@@ -221,6 +210,39 @@ pub(super) async fn run(
     of: RequestTag,
 ) -> (Result<(), IoError>, Option<Buf>) {
     let read = if matches!(whole, Whole::Read(_)) { range.len } else { ByteCount::ZERO };
+    let parent = deal(volume, range, &mut whole, of).await;
+    let result = parent.error.get().map_or(Ok(()), Err);
+    if read.is_zero() {
+        return (result, None);
+    }
+    let buffer = volume.put_together(parent.parts.take().into_iter().filter_map(|part| part.buffer));
+    match buffer.filter(|buffer| buffer.len() == read) {
+        Some(buffer) => (result, Some(buffer)),
+        // A drive that did not answer in time keeps some of it, and there is no memory for another one.
+        None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
+    }
+}
+
+/// Where a range holds data, as the shards say that own its stripes.
+///
+/// # Errors
+/// The first error of a shard.
+pub(super) async fn status(
+    volume: &Volume,
+    range: ByteRange,
+    of: RequestTag,
+) -> Result<Vec<StatusExtent>, IoError> {
+    let parent = deal(volume, range, &mut Whole::Status, of).await;
+    parent.error.get().map_or(Ok(()), Err)?;
+    let mut extents = Extents::default();
+    for extent in parent.parts.take().into_iter().flat_map(|part| part.extents) {
+        extents.add(extent.len, extent.status);
+    }
+    Ok(extents.into_vec())
+}
+
+/// Hands a request out as stripe requests, and waits for all of them.
+async fn deal(volume: &Volume, range: ByteRange, whole: &mut Whole, of: RequestTag) -> Rc<Parent> {
     let parent = Rc::new(Parent::default());
     let most = whole.most_stripes(volume, volume.region_of(volume.geometry().stripe_of(range.start).0));
     for (number, (stripe, within)) in (0..).zip(shares(volume, range, most)) {
@@ -238,14 +260,5 @@ pub(super) async fn run(
     if let Some(request) = parent.request.get() {
         volume.exchange.forget_away(request);
     }
-    let result = parent.error.get().map_or(Ok(()), Err);
-    if read.is_zero() {
-        return (result, None);
-    }
-    let buffer = volume.put_together(parent.parts.take().into_iter().filter_map(|part| part.buffer));
-    match buffer.filter(|buffer| buffer.len() == read) {
-        Some(buffer) => (result, Some(buffer)),
-        // A drive that did not answer in time keeps some of it, and there is no memory for another one.
-        None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
-    }
+    parent
 }

@@ -10,6 +10,7 @@
 
 use crate::cache::{Cache, lock_to_write, put, put_alone, put_part, put_stripes, write_stripe};
 use crate::host::split::take_slice;
+use crate::host::status;
 use crate::members::{Places, is_gone};
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
@@ -26,7 +27,7 @@ use units::{ByteRange, DriveSet, StripeIndex};
 pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOutcome {
     let StripeRequest { stripe, within, work, of, .. } = request;
     let Ok(_user) = volume.enter() else {
-        return StripeOutcome { result: Err(IoError::new(IoErrorKind::Gone)), buffer: work.into_buffer() };
+        return StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), work.into_buffer());
     };
     let (result, buffer) = match work {
         StripeWork::Read(buf) => volume.read_cached(stripe, within, buf).await,
@@ -39,12 +40,15 @@ pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOut
         StripeWork::Lay(data) => (Box::pin(lay(volume, stripe, within, data)).await, None),
         StripeWork::ReadAhead { .. } => panic!("a volume reads ahead, not its cache"),
         StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
-        StripeWork::Drain => (Box::pin(volume.drain_cache()).await, None),
+        StripeWork::Status => {
+            let extents = Box::pin(status::of_stripes(volume, stripe, within)).await;
+            return StripeOutcome { extents, ..StripeOutcome::new(Ok(()), None) };
+        }
         StripeWork::Secure { drives_are_flushed } => {
             (Box::pin(volume.secure(drives_are_flushed)).await, None)
         }
     };
-    StripeOutcome { result, buffer }
+    StripeOutcome::new(result, buffer)
 }
 
 /// Writes bytes of one stripe.
@@ -204,43 +208,33 @@ async fn lay(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange, data: S
 
 /// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each drive is told;
 /// on others whole stripes become zeroes on every drive, which every level's redundancy agrees with; parts of stripes
-/// are left as they are. So are those of which the cache has something by then: of what it has destaged it keeps a copy until the drives are
-/// flushed, and a start after a kill writes that again.
+/// are left as they are. What the cache has of them is destaged before, and its copy given up. Where that cannot be done, or the cache has
+/// something new by then, they are left as they are: it would be written after the trim, by a destage or by a start after a kill.
 pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
-    // What is dirty would be written after it.
-    volume.clean_line(stripe).await?;
-    if !volume.state().being_replaced().is_empty() {
-        return Ok(()); // A drive that is being filled could not follow for certain.
-    }
-    if volume.is_redundant() {
-        let is_whole = within.len == volume.geometry().stripe_bytes();
-        if !(is_whole && volume.is_well(volume.region_of(stripe)) && volume.is_initialised(stripe)) {
-            return Ok(());
-        }
-        return trim_redundant(volume, stripe, within).await;
-    }
     let within = within.align_in(volume.spec.sector.bytes());
-    if within.is_empty() {
+    if within.is_empty() || !can_follow(volume, stripe, within) {
         return Ok(());
     }
-    let _held = lock_to_write(volume, stripe, within).await;
-    if volume.is_kept_beneath(stripe, within) {
-        return Ok(());
-    }
-    // Where nobody follows it does not matter who gave it up and who did not.
-    trim_drives(volume, stripe, within).await.map(drop)
-}
-
-/// Makes a whole stripe zeroes on every drive.
-async fn trim_redundant(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
+    volume.give_back(stripe, within).await;
     let held = lock_to_write(volume, stripe, within).await;
-    if volume.is_kept_beneath(stripe, within) {
+    if volume.is_cached(stripe, within) || !can_follow(volume, stripe, within) {
         return Ok(());
+    }
+    if !volume.is_redundant() {
+        // Where nobody follows it does not matter who gave it up and who did not.
+        return trim_drives(volume, stripe, within).await.map(drop);
     }
     let trimmed = trim_held(volume, stripe, within).await;
     drop(held);
     volume.note_written(stripe, false);
     trimmed
+}
+
+/// Whether redundancy, and drives that are being filled, can follow a trim for certain.
+fn can_follow(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> bool {
+    let is_whole = within.len == volume.geometry().stripe_bytes();
+    let is_well = || volume.is_well(volume.region_of(stripe)) && volume.is_initialised(stripe);
+    volume.state().being_replaced().is_empty() && (!volume.is_redundant() || is_whole && is_well())
 }
 
 /// The same, of a stripe that the caller holds.

@@ -5,7 +5,7 @@ use crate::attachment::{Attachment, ToldSectors};
 use crate::cache::{Cache, request_tag};
 use crate::host::ahead::{self, ReadingAhead};
 use crate::host::split::{self, Whole};
-use crate::host::{Exchange, Moving, fast_path, moving, runs, stripe_request};
+use crate::host::{Exchange, Moving, fast_path, moving, runs, status, stripe_request};
 use crate::members::Drives;
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
@@ -13,15 +13,11 @@ use crate::shard::Resources;
 use crate::stripe::Stripes;
 use crate::volume::ALIGNMENT;
 use ::cache::RequestTag;
-use env::{
-    BlockStatus, Buf, Durability, IoError, IoErrorKind, IoRequest, Operation, Slice, StatusExtent, Timed,
-    TrafficRow,
-};
-use layout::{CopyIndex, DataIndex};
+use env::{Buf, Durability, IoError, IoErrorKind, Operation, Slice, StatusExtent, Timed, TrafficRow};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 /// A volume on one shard. It derefs to the rooms below: [`Cache`], [`Recovery`], [`Stripes`], [`Drives`].
 pub struct Volume {
@@ -440,19 +436,11 @@ impl Volume {
         }
     }
 
-    /// Has all shards destage what is dirty.
-    async fn drain(&self) -> Result<(), IoError> {
-        match self.uses_write_back() {
-            true => Box::pin(split::drain(self, self.next_tag())).await,
-            false => Ok(()),
-        }
-    }
-
     /// Which parts of `range` hold data, from its start on; the answer may cover less than was asked, but
-    /// covers at least one sector.
+    /// covers at least one sector. What is not known is data. Nothing is destaged for it.
     ///
     /// # Errors
-    /// `Invalid` past the end.
+    /// `Invalid` past the end, `Gone` when the volume goes away.
     pub async fn status(self: &Rc<Self>, range: ByteRange) -> Result<Vec<StatusExtent>, IoError> {
         self.check(range)?;
         let _user = self.enter()?;
@@ -470,59 +458,6 @@ impl Volume {
         self: &Rc<Self>,
         range: ByteRange,
     ) -> Result<Vec<StatusExtent>, IoError> {
-        /// Strips that one answer looks at.
-        const MOST_STRIPS: usize = 256;
-        // The drives say what there is.
-        self.drain().await?;
-        let mut extents: Vec<StatusExtent> = Vec::new();
-        let mut add = |len: ByteCount, status: BlockStatus| match extents.last_mut() {
-            Some(last) if last.status == status => last.len += len,
-            _ => extents.push(StatusExtent { len, status }),
-        };
-        let strip = self.geometry().strip().bytes();
-        let mut strips = 0;
-        for (stripe, within) in split::stripes(self.geometry(), range) {
-            let mut rest = within;
-            while !rest.is_empty() {
-                if strips == MOST_STRIPS {
-                    return Ok(extents);
-                }
-                strips += 1;
-                let (index, at) = self.geometry().strip_of(ByteCount(rest.start.0));
-                let len = (strip - at).min(rest.len);
-                for extent in self.strip_status(stripe, index, at, len).await {
-                    add(extent.len, extent.status);
-                }
-                rest = ByteRange::from_to(rest.start + len, rest.end());
-            }
-        }
-        Ok(extents)
-    }
-
-    async fn strip_status(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        index: DataIndex,
-        at: ByteCount,
-        len: ByteCount,
-    ) -> Vec<StatusExtent> {
-        let data = vec![StatusExtent { len, status: BlockStatus::Data }];
-        let start = ByteOffset(self.geometry().strip().bytes().0 * u64::from(index.0) + at.0);
-        if self.is_lost(stripe, ByteRange::new(start, len)) {
-            return data; // Whoever skipped it as zeroes would never meet the error.
-        }
-        let health = self.stripe_health(stripe, &DriveSet::EMPTY);
-        for copy in 0..self.geometry().copies() {
-            let cell = self.geometry().data_cell(stripe, index, CopyIndex(copy));
-            let Ok(member) = self.member(cell.drive) else { continue };
-            if !health.readable.contains(cell.drive) {
-                continue;
-            }
-            let range = ByteRange::new(self.raw(cell.offset) + at, len);
-            let outcome = member.start(IoRequest::Status { range }).await;
-            let covered: u64 = outcome.extents.iter().map(|extent| extent.len.0).sum();
-            return if outcome.result.is_ok() && covered == len.0 { outcome.extents } else { data };
-        }
-        data
+        status::of_volume(self, range, self.next_tag()).await
     }
 }

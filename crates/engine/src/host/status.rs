@@ -1,0 +1,190 @@
+//! Block status: which blocks hold data and which read as zeros, answered by the shard that owns their stripes.
+//!
+//! # Invariants
+//! - Nothing is destaged for it. What is dirty in the cache is data, whatever the drives hold. The cache's map and the state of
+//!   the volume are looked at in one step, and the drives are asked in that same step: what was acknowledged before is in one of them.
+//! - A stripe that is not initialised reads as zeros, and no drive is asked.
+//! - What is not known is data: its drive is out, does not answer, or may hold something else than was written.
+//! - All drives are asked at once, so that silent ones cost one time limit together.
+
+use crate::cache::Cache;
+use crate::host::{Volume, split};
+use ::cache::RequestTag;
+use env::{BlockStatus, Io, IoError, IoRequest, Member, StatusExtent};
+use layout::CopyIndex;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+
+/// Strips that one answer looks at.
+const MOST_STRIPS: u64 = 256;
+
+/// Runs of blocks, those of the same status as one.
+#[derive(Default)]
+pub(super) struct Extents(Vec<StatusExtent>);
+
+impl Extents {
+    pub(super) fn add(&mut self, len: ByteCount, status: BlockStatus) {
+        match self.0.last_mut() {
+            Some(last) if last.status == status => last.len += len,
+            _ => self.0.push(StatusExtent { len, status }),
+        }
+    }
+
+    pub(super) fn into_vec(self) -> Vec<StatusExtent> {
+        self.0
+    }
+
+    /// Adds what the drives say of a range, and lays what is dirty over it: ranges that ascend and do not overlap.
+    fn add_beneath(&mut self, range: ByteRange, drives: &[StatusExtent], dirty: &[ByteRange]) {
+        let (mut at, mut dirty) = (range.start, dirty.iter().peekable());
+        for extent in drives {
+            let end = at + extent.len;
+            while at < end {
+                while dirty.next_if(|dirty| dirty.end() <= at).is_some() {}
+                let (until, status) = match dirty.peek() {
+                    Some(dirty) if dirty.start <= at => (dirty.end().min(end), BlockStatus::Data),
+                    Some(dirty) => (dirty.start.min(end), extent.status),
+                    None => (end, extent.status),
+                };
+                self.add(until - at, status);
+                at = until;
+            }
+        }
+    }
+}
+
+/// A part of a strip, and who says what is there beneath the cache.
+struct Part {
+    stripe: StripeIndex,
+    /// Which bytes of the stripe.
+    range: ByteRange,
+    dirty: SmallVec<[ByteRange; 4]>,
+    beneath: Beneath,
+}
+
+enum Beneath {
+    Known(BlockStatus),
+    Asked(Io),
+}
+
+/// The status of a range by this layout, from its start on: of as many strips as one answer looks at.
+///
+/// # Errors
+/// When the volume goes away.
+pub(super) async fn of_volume(
+    volume: &Volume,
+    range: ByteRange,
+    of: RequestTag,
+) -> Result<Vec<StatusExtent>, IoError> {
+    if range.is_empty() {
+        return Ok(Vec::new());
+    }
+    let strip = volume.geometry().strip().bytes();
+    let end = range.start.align_down(strip) + strip * MOST_STRIPS;
+    let looked_at = ByteRange::from_to(range.start, range.end().min(end));
+    split::status(volume, looked_at, of).await
+}
+
+/// The status of bytes of this shard's stripes from one on, all of them.
+pub(super) async fn of_stripes(
+    volume: &Rc<Cache>,
+    first: StripeIndex,
+    within: ByteRange,
+) -> Vec<StatusExtent> {
+    let mut parts = Vec::new();
+    for (stripe, within) in split::stripes(volume.geometry(), volume.in_volume(first, within)) {
+        let mut rest = within;
+        while !rest.is_empty() {
+            let strip = volume.geometry().strip().bytes();
+            let end = (rest.start.align_down(strip) + strip).min(rest.end());
+            parts.push(ask(volume, stripe, ByteRange::from_to(rest.start, end)));
+            rest = ByteRange::from_to(end, rest.end());
+        }
+    }
+    let mut extents = Extents::default();
+    for Part { stripe, range, dirty, beneath } in parts {
+        let answer = match beneath {
+            Beneath::Known(status) => vec![StatusExtent { len: range.len, status }],
+            Beneath::Asked(io) => {
+                let outcome = io.await;
+                let covered: u64 = outcome.extents.iter().map(|extent| extent.len.0).sum();
+                let is_known = outcome.result.is_ok() && covered == range.len.0;
+                // Blocks that were given up meanwhile are filled with zeros: a client that skips them would never get the error.
+                match is_known && !volume.is_lost(stripe, range) {
+                    true => outcome.extents,
+                    false => vec![StatusExtent { len: range.len, status: BlockStatus::Data }],
+                }
+            }
+        };
+        extents.add_beneath(range, &answer, &dirty);
+    }
+    extents.into_vec()
+}
+
+/// Looks at a part of a strip, and asks a drive that has it, unless all is known without.
+fn ask(volume: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Part {
+    let dirty = volume.dirty_within(stripe, range);
+    let is_all_dirty = matches!(dirty[..], [whole] if whole == range);
+    let is_data = is_all_dirty || volume.is_lost(stripe, range) || !volume.is_live(stripe);
+    let beneath = match () {
+        () if is_data => Beneath::Known(BlockStatus::Data),
+        () if !volume.is_initialised(stripe) => Beneath::Known(BlockStatus::Zero),
+        // What a drive holds there may not be what was written.
+        () if volume.has_excluded(stripe) => Beneath::Known(BlockStatus::Data),
+        () => ask_drive(volume, stripe, range).map_or(Beneath::Known(BlockStatus::Data), Beneath::Asked),
+    };
+    Part { stripe, range, dirty, beneath }
+}
+
+/// Asks a drive that has a part of a strip, and answers; `None`: there is none.
+fn ask_drive(volume: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Io> {
+    let (index, at) = volume.geometry().strip_of(ByteCount(range.start.0));
+    let readable = volume.stripe_health(stripe, &DriveSet::EMPTY).readable;
+    let late = volume.members.late();
+    // Where copies may differ, the first that can be read counts.
+    let may_choose = volume.state().is_synced(volume.region_of(stripe));
+    let map = volume.map(stripe);
+    let mut cells = (0..volume.geometry().copies()).map(|copy| map.data_cell(index, CopyIndex(copy)));
+    let cell =
+        cells.find(|cell| readable.contains(cell.drive) && !(may_choose && late.contains(cell.drive)))?;
+    if late.contains(cell.drive) {
+        return None;
+    }
+    let member: Rc<Member> = volume.member(cell.drive).ok()?;
+    let place = ByteRange::new(ByteOffset(volume.raw(cell.offset).0 + at.0), range.len);
+    Some(match volume.is_had_elsewhere(cell.drive) {
+        true => member.status_or_late(place),
+        false => member.start(IoRequest::Status { range: place }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, len: u64) -> ByteRange {
+        ByteRange::new(ByteOffset(start), ByteCount(len))
+    }
+
+    #[test]
+    fn what_is_dirty_lies_over_what_the_drives_say() {
+        use BlockStatus::{Data, Hole, Zero};
+        let drives = [(100, Hole), (50, Data), (50, Zero)];
+        let drives = drives.map(|(len, status)| StatusExtent { len: ByteCount(len), status });
+        let case = |dirty: &[ByteRange], expected: &[(u64, BlockStatus)]| {
+            let mut extents = Extents::default();
+            extents.add_beneath(range(1000, 200), &drives, dirty);
+            let got: Vec<_> = extents.into_vec().iter().map(|extent| (extent.len.0, extent.status)).collect();
+            assert_eq!(got, expected, "{dirty:?}");
+        };
+        case(&[], &[(100, Hole), (50, Data), (50, Zero)]);
+        case(&[range(1000, 200)], &[(200, Data)]);
+        case(&[range(1000, 10)], &[(10, Data), (90, Hole), (50, Data), (50, Zero)]);
+        case(&[range(1090, 30)], &[(90, Hole), (60, Data), (50, Zero)]);
+        let ends = [range(1010, 10), range(1190, 10)];
+        case(&ends, &[(10, Hole), (10, Data), (80, Hole), (50, Data), (40, Zero), (10, Data)]);
+        let three = [range(1010, 10), range(1030, 70), range(1150, 50)];
+        case(&three, &[(10, Hole), (10, Data), (10, Hole), (170, Data)]);
+    }
+}
