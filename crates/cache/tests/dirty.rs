@@ -161,6 +161,30 @@ fn what_cannot_be_destaged_stays_in_its_order_until_it_is_tried_again() {
     assert!(lines.is_empty() && lines.pinned().is_empty());
 }
 
+/// A trim has its own line destaged, though that is pinned, and no other.
+#[test]
+fn a_line_is_destaged_by_itself_and_settled_when_nothing_old_is_left_or_it_is_pinned() {
+    let mut lines = Lines::new(SHAPE);
+    admit(&mut lines, 0, kib(0, 16), 0, true);
+    admit(&mut lines, 1, kib(0, 16), 1, true);
+    let (stripe, up_to) = (StripeIndex(1), lines.latest());
+    assert!(!lines.is_line_settled(stripe, up_to) && lines.is_line_settled(StripeIndex(2), up_to));
+    assert!(lines.want_line(stripe) && !lines.want_line(StripeIndex(2)));
+    let (destage, taken) = go(&mut lines, 1);
+    assert_eq!(taken, [(1, kib(0, 16))]);
+    assert!(!lines.is_line_settled(stripe, up_to), "it is on its way");
+    lines.end(&destage, &[0]);
+    assert!(lines.is_line_settled(stripe, up_to), "it could not be destaged");
+    assert_eq!(begin(&mut lines, 1), None, "nobody tries it again");
+    assert!(lines.want_line(stripe) && lines.pinned().is_empty());
+    let (destage, _) = go(&mut lines, 1);
+    admit(&mut lines, 1, kib(32, 16), 2, true);
+    lines.end(&destage, &[]);
+    assert!(lines.is_line_settled(stripe, up_to), "what is left came later");
+    assert!(!lines.is_line_settled(stripe, lines.latest()));
+    assert_eq!((begin(&mut lines, 0), lines.check()), (None, Ok(())), "the other line is left alone");
+}
+
 /// A log takes one of two writes at a time. The older cannot be written, so the newer, whose host waits, was never tried: the
 /// older was begun again and again for its sake.
 #[test]
@@ -199,6 +223,7 @@ enum Step {
     Choose(bool),
     ChooseFull,
     Retry,
+    Want(u64),
     /// Which, and whether one write is the most that it may take.
     Take(usize, bool),
     /// Which of its writes fail, as bits, and whether what fails is half written.
@@ -211,6 +236,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(Step::Choose),
         1 => Just(Step::ChooseFull),
         1 => Just(Step::Retry),
+        1 => (0u64..4).prop_map(Step::Want),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(which, one)| Step::Take(which, one)),
         2 => (any::<usize>(), prop_oneof![3 => Just(0), 1 => any::<u64>()]).prop_map(|(which, failed)| Step::End(which, failed)),
     ]
@@ -287,6 +313,11 @@ impl Used {
                 }
             }
             Step::Retry => self.lines.retry(1).into_iter().for_each(|stripe| self.look_at(stripe.0)),
+            Step::Want(stripe) => {
+                if self.lines.want_line(StripeIndex(stripe)) {
+                    self.look_at(stripe);
+                }
+            }
             Step::Take(which, one) if !self.begun.is_empty() => {
                 let destage = self.begun.swap_remove(which % self.begun.len());
                 let writes = self.lines.take(&destage, one.then_some(ByteCount(KIB))).to_vec();

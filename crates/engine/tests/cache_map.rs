@@ -282,6 +282,23 @@ fn a_trim_of_what_cannot_be_destaged_does_nothing() {
     });
 }
 
+/// The cache keeps what it destaged until the drives are flushed, and they cannot be: a start after a kill would write that over the trim.
+#[test]
+fn a_trim_of_what_cannot_be_flushed_does_nothing() {
+    let setup = Setup::new(Level::Raid0, 2);
+    let stripe = setup.geometry().stripe_bytes().0;
+    run(&setup, (12, false), move |bench, drives| async move {
+        let volume = bench.volume();
+        write(volume, 0, &pattern(1, stripe)).await.expect("absorbed");
+        drives[0].fail_next(1, Some("flush"), IoErrorKind::OutOfSpace);
+        volume.trim(range(0, stripe)).await.expect("nothing is done");
+        assert_eq!(dirty(&bench), 0, "it is destaged");
+        assert!(read(volume, 0, stripe).await.expect("readable") == pattern(1, stripe));
+        volume.trim(range(0, stripe)).await.expect("trimmed");
+        assert!(read(volume, 0, stripe).await.expect("readable") == vec![0; stripe as usize]);
+    });
+}
+
 /// Zeros of a part of a stripe had to wait for the drives.
 #[test]
 fn zeros_are_acknowledged_from_the_cache() {

@@ -18,6 +18,8 @@ use world_sim::Rng;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Read,
+    /// Where there is data, and where zeros.
+    Status,
     Write,
     /// `as_payload`: as a write of zeroes that need no memory.
     WriteZeroes {
@@ -104,6 +106,8 @@ enum Habit {
 pub(crate) struct Requests {
     places: Places,
     rng: Rng,
+    /// Which reads become questions for the status: drawn by itself, so that all else is what it was before there were any.
+    statuses: Rng,
     habit: Habit,
     next: RequestName,
     /// Where the stream goes on.
@@ -115,6 +119,7 @@ pub(crate) struct Requests {
 impl Requests {
     pub fn new(places: &Places, setup: &Setup, life: u64, worker: u64) -> Requests {
         let mut rng = Rng::new(setup.seed, "worker", &format!("{life}.{worker}"));
+        let statuses = Rng::new(setup.seed, "status", &format!("{life}.{worker}"));
         let habit = match rng.below(8) {
             0..=4 => Habit::Roams,
             5..=6 => Habit::Crowds,
@@ -132,7 +137,7 @@ impl Requests {
         let at = zone.0 + (rng.below(zone.1) / places.stripe * places.stripe);
         let next = RequestName { life, worker, number: 0 };
         let usual_time = Duration::from_nanos(setup.drives[0].latency.max_ns * 2);
-        Requests { places: places.clone(), rng, habit, next, at, zone, usual_time }
+        Requests { places: places.clone(), rng, statuses, habit, next, at, zone, usual_time }
     }
 
     /// About how long a request takes.
@@ -170,6 +175,9 @@ impl Requests {
             let len = self.rng.between(1, whole.len.0 - skip);
             let part = ByteRange::new(whole.start + ByteCount(skip), ByteCount(len));
             request.part = (part != whole && !part.is_aligned(ByteCount(sector))).then_some(part);
+        }
+        if what == What::Read && self.statuses.chance(1, 5) {
+            (request.what, request.part) = (What::Status, None);
         }
         request
     }

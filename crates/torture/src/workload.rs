@@ -8,7 +8,7 @@ use crate::scene::{Begun, Scene};
 use crate::silent;
 use crate::stamp::{self, Sector};
 use engine::Volume;
-use env::{Buf, Durability, Instant, Slice, mailbox};
+use env::{BlockStatus, Buf, Durability, Instant, Slice, mailbox};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -118,6 +118,7 @@ impl Worker {
     async fn send(&self, request: Request) -> Result<()> {
         match request.what {
             What::Read => read(&self.scene, &self.volume, request.range()).await,
+            What::Status => status(&self.scene, &self.volume, request.range()).await,
             What::Write if request.part.is_some() => self.write_bytes(request).await,
             What::Write => self.write(request).await,
             What::WriteZeroes { .. } => self.write_zeroes(request).await,
@@ -264,6 +265,38 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
         (Err(error), _) => {
             scene.oracle.borrow_mut().abandon_read(begun);
             scene.judge_error("a read", range, request, error)
+        }
+    }
+}
+
+/// Asks where a range holds data, and checks every sector that is said to be zeros.
+///
+/// # Errors
+/// When some sector cannot be zeros, the answer is of something else than the range, or the request fails without need.
+pub async fn status(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Result<()> {
+    let begun = scene.oracle.borrow_mut().begin_read();
+    let request = scene.begin_request();
+    match volume.status(range).await {
+        Ok(extents) => {
+            silent::note_strays(scene);
+            let covered: u64 = extents.iter().map(|extent| extent.len.0).sum();
+            let is_of_range = range.len.0 >= covered && covered > 0;
+            let (mut at, mut zeros) = (range.start, Vec::new());
+            for extent in extents {
+                let of = ByteRange::new(at, extent.len);
+                zeros.extend((extent.status != BlockStatus::Data).then_some(of));
+                at = of.end();
+            }
+            let checked = scene.oracle.borrow_mut().check_zeros(begun, &zeros);
+            checked.map_err(|violation| scene.wrong_data("a block status", &violation))?;
+            match is_of_range {
+                true => Ok(()),
+                false => Error::wrong_state(format!("the status of {range:?} is of {covered} bytes")),
+            }
+        }
+        Err(error) => {
+            scene.oracle.borrow_mut().abandon_read(begun);
+            scene.judge_error("a block status", range, request, error)
         }
     }
 }

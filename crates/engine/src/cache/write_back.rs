@@ -486,8 +486,8 @@ impl Cache {
             return;
         }
         self.begin(stripe);
-        let is_settled = || self.lines.borrow().is_line_settled(stripe, cut_off);
-        self.absorbing.changed.wait_until(self.shard.env(), is_settled).await;
+        let is_done = || self.lines.borrow().is_line_settled(stripe, cut_off);
+        self.absorbing.changed.wait_until(self.shard.env(), is_done).await;
     }
 
     /// Tries what could not be destaged.

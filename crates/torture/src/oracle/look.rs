@@ -28,6 +28,17 @@ impl Oracle {
         result
     }
 
+    /// Ranges were said to read as zeros.
+    ///
+    /// # Errors
+    /// When some sector holds something else.
+    pub fn check_zeros(&mut self, asked: Begun, ranges: &[ByteRange]) -> Result<(), Violation> {
+        let mut look = |range: &ByteRange| self.look(asked.0, range.start, &vec![0; range.len.as_usize()]);
+        let result = ranges.iter().try_for_each(&mut look);
+        self.abandon_read(asked);
+        result
+    }
+
     fn look(&mut self, begun: Tick, start: ByteOffset, bytes: &[u8]) -> Result<(), Violation> {
         let range = ByteRange::new(start, ByteCount::of(bytes));
         let now = self.tick();

@@ -47,6 +47,25 @@ fn a_read_finds_the_last_acknowledged_write_or_one_under_way() {
 }
 
 #[test]
+fn what_is_said_to_be_zeros_may_be_zeros() {
+    let mut oracle = oracle();
+    let range =
+        |first: u64, count: u64| ByteRange::new(ByteOffset(first * SECTOR), ByteCount(count * SECTOR));
+    let mut check = |oracle: &mut Oracle, ranges: &[ByteRange]| {
+        let asked = oracle.begin_read();
+        oracle.check_zeros(asked, ranges).map_err(|violation| violation.sector)
+    };
+    let write = oracle.write(Sector(5), 2);
+    assert_eq!(check(&mut oracle.clone(), &[range(0, 64)]), Ok(()), "it is under way");
+    oracle.acknowledge(&write, false);
+    assert_eq!(check(&mut oracle, &[range(0, 5), range(7, 57)]), Ok(()));
+    assert_eq!(check(&mut oracle, &[range(0, 5), range(6, 2)]), Err(Sector(6)));
+    let zeros = oracle.write_zeroes(Sector(6), 1);
+    oracle.acknowledge(&zeros, false);
+    assert_eq!(check(&mut oracle, &[range(0, 5), range(6, 2)]), Ok(()));
+}
+
+#[test]
 fn a_read_that_began_before_an_acknowledgement_may_find_what_was_before() {
     let mut oracle = oracle();
     let read = oracle.begin_read();
