@@ -319,7 +319,7 @@ fn a_log_device_that_falls_silent_counts_until_the_drives_have_what_it_promised(
 /// these when they were done: after the drives had been flushed for what the device had promised, and when its records counted no more.
 #[test]
 fn a_record_that_counts_no_more_when_its_write_is_done_promises_nothing() {
-    last_one(32, 1, |device| device.fail_next(1, Some("write"), IoErrorKind::Medium));
+    last_one(32, 3, |device| device.fail_next(1, Some("write"), IoErrorKind::Medium));
 }
 
 /// A log's only device fails while it comes, at any event: some shards have the journal on it by then, some find out first. Whatever it is, the

@@ -2,6 +2,7 @@
 
 use crate::common::{self, Bench, Setup, begin, drive, envs, open, range, read, write};
 use engine::{JournalOn, JournalPlace, LogDevice, ReportKind, ShardMessage};
+use env::{Buf, Durability};
 use layout::Level;
 use log::{LogId, Record, scan};
 use ondisk::{Tail, TailPlace, Uuid};
@@ -176,6 +177,52 @@ fn a_journal_goes_from_the_members_to_a_device_and_back() {
         bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, again(), done)).await;
         write(bench.volume(), 512, &[1; 512]).await.expect("written");
         assert_eq!(on_device(&drives[4], id).len(), 1);
+    });
+}
+
+/// A write had its record on the last log device when another shard found that this had failed. The drives were flushed for what the device had
+/// promised, and the write was done after that: it was told as durable by a record that was about to count no more.
+#[test]
+fn a_write_whose_record_is_about_to_be_lost_is_flushed_before_it_is_told_as_durable() {
+    run(1, &DEVICES[..1], |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        // What it reads takes so long, and what it writes.
+        drives[..4].iter().for_each(|member| member.stall_next(2, Duration::from_millis(200)));
+        let (volume, data) = (bench.volume().clone(), Buf::copy_of(&[7; 512]).freeze());
+        let written = bench
+            .env
+            .spawn("host", async move { volume.write(range(0, 512), data, Durability::Durable).await });
+        bench.wait(Duration::from_millis(300)).await;
+        assert_eq!(on_device(&drives[4], ID).iter().filter(|record| !record.changes.is_empty()).count(), 2);
+        bench.tell(|done| ShardMessage::HoldLogDevice(common::VOLUME, Uuid([4; 16]), done)).await;
+        assert!(!written.is_finished());
+        let flushes = || drives[..4].iter().map(|member| member.stats().flushes).sum::<u64>();
+        let before = flushes();
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(written.try_take(), Some(Ok(())));
+        assert_eq!(flushes(), before + 4);
+        // What comes later waits until the members have a journal.
+        let later = begin(bench.volume(), 0, 8);
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(later.get(), None);
+        bench.tell(|done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done)).await;
+        assert_eq!(later.get(), Some(true));
+    });
+}
+
+/// The labels could not say that the device is out: it is asked as before.
+#[test]
+fn a_log_device_that_is_taken_back_has_the_records_that_come() {
+    run(1, &DEVICES[..1], |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        bench.tell(|done| ShardMessage::HoldLogDevice(common::VOLUME, Uuid([4; 16]), done)).await;
+        let written = begin(bench.volume(), 0, 7);
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(written.get(), None);
+        bench.tell(|done| ShardMessage::TakeBackLogDevice(common::VOLUME, Uuid([4; 16]), done)).await;
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!((written.get(), told(&bench)), (Some(true), 0));
+        assert_eq!(on_device(&drives[4], ID).len(), 2);
     });
 }
 

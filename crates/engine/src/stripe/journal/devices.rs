@@ -124,6 +124,10 @@ impl Stripes {
         at: ByteOffset,
         slices: &Slices,
     ) -> Result<(), IoError> {
+        if devices.serving() == 0 {
+            // The last one may be taken back.
+            devices.failures_are_recorded(self.shard.env()).await?;
+        }
         let serving = devices.all.iter().filter(|device| device.serves());
         let write = |device: &Rc<Device>| device.member.write(at, slices.clone(), Durability::Durable);
         let started: SmallVec<[(Rc<Device>, Io); 2]> =
