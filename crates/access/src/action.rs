@@ -84,6 +84,7 @@ actions! {
     VolumeAttach       "volume-attach"         -          yes       yes;
     VolumeDetach       "volume-detach"         -          yes       yes;
     DriveOnline        "drive-online"          -          yes       yes;
+    DriveResume        "drive-resume"          -          yes       yes;
     Benchmark          "benchmark"             -          yes       yes;
 
     // It destroys data, gives up redundancy, or changes what there is.
@@ -93,6 +94,7 @@ actions! {
     DriveAdd           "drive-add"             -          -         yes;
     DriveFail          "drive-fail"            -          -         yes;
     DriveOffline       "drive-offline"         -          -         yes;
+    DriveSuspend       "drive-suspend"         -          -         yes;
     DriveClearFailed   "drive-clear-failed"    -          -         yes;
     DriveReplace       "drive-replace"         -          -         yes;
     DriveRescan        "drive-rescan"          -          -         yes;
@@ -173,9 +175,11 @@ impl Action {
     fn of_structure(command: &Command) -> Action {
         match command {
             Command::DriveOnline { .. } => Action::DriveOnline,
+            Command::DriveResume { .. } => Action::DriveResume,
             Command::DriveAdd { .. } => Action::DriveAdd,
             Command::DriveFail { .. } => Action::DriveFail,
             Command::DriveOffline { .. } => Action::DriveOffline,
+            Command::DriveSuspend { .. } => Action::DriveSuspend,
             Command::DriveClearFailed { .. } => Action::DriveClearFailed,
             Command::DriveReplace { .. } => Action::DriveReplace,
             Command::DriveRescan { .. } => Action::DriveRescan,

@@ -61,8 +61,8 @@ pub use interface::{
     LimitSource, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, MemoryInfo, MemoryVolume, MetricsInfo,
     Origin, Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo, ReshapeVolume, Result,
     ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Settings, Severity, SpareInfo, SpareKind,
-    StartTask, Startable, SuspensionInfo, TaskInfo, TaskKind, TaskState, UpsAddress, UpsInfo, VolumeInfo,
-    VolumeMetrics, VolumeState, WellBeing, WorkInfo,
+    StartTask, Startable, SuspendedBy, SuspensionInfo, TaskInfo, TaskKind, TaskState, UpsAddress, UpsInfo,
+    VolumeInfo, VolumeMetrics, VolumeState, WellBeing, WorkInfo,
 };
 pub use lifecycle::{DriveOperations, Preview, preview};
 pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};

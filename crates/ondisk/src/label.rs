@@ -45,6 +45,8 @@ pub enum Cause {
     Operator,
     /// It did not answer in time. It is used again by itself when it answers, or fails by policy.
     Suspended,
+    /// An operator suspended it. It is used again when an operator resumes it.
+    OperatorSuspended,
 }
 
 /// A drive that is being filled with what a member holds, to take its place.
@@ -143,6 +145,11 @@ impl Member {
     /// Whether it is out because it does not answer, and comes back by itself.
     pub fn is_suspended(&self) -> bool {
         !self.is_online() && self.cause == Some(Cause::Suspended)
+    }
+
+    /// Whether it is out because an operator suspended it.
+    pub fn is_suspended_by_operator(&self) -> bool {
+        !self.is_online() && self.cause == Some(Cause::OperatorSuspended)
     }
 }
 

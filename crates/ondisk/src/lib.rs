@@ -85,7 +85,9 @@ pub use log_device::{LogFound, LogLabel, LogMember, LogPlace};
 pub use modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
 pub use own::{Carried, Found, Headless, find, restore};
 pub use payload::{Content, EARLIEST_VERSION, VERSION, read, spare_text_of, text_of};
-pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
+pub use reconcile::{
+    FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, verb_back, why,
+};
 pub use reshape::{FollowsLabel, PartLabel, ReshapeLabel};
 pub use runs::Runs;
 pub use spare::{Bay, SpareLabel, SpareScope, StandIn};

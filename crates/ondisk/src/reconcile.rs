@@ -258,9 +258,10 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
         return FoundMember { drive, role: Role::Current, reason: None, replacement: None };
     }
     let sentence = format!(
-        "{0} is out ({1}); run 'softroc drive online {0}' to use it again once its volumes are started",
+        "{0} is out ({1}); run 'softroc drive {2} {0}' to use it again once its volumes are started",
         seen.name,
-        why(member)
+        why(member),
+        verb_back(member)
     );
     say(Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
 }
@@ -272,8 +273,14 @@ pub fn why(member: &Member) -> &'static str {
         Some(Cause::Offline) => "an operator took it offline",
         Some(Cause::Operator) => "an operator declared it failed",
         Some(Cause::Suspended) => "it did not answer in time and is suspended",
+        Some(Cause::OperatorSuspended) => "an operator suspended it",
         Some(Cause::Error) | None => "it failed",
     }
+}
+
+/// What an operator does with a drive that is out to have it used again: `online`, or `resume`.
+pub fn verb_back(member: &Member) -> &'static str {
+    if member.is_suspended_by_operator() { "resume" } else { "online" }
 }
 
 /// Whether `other` calls a member failed that `newest` has used all the while: then neither comes from the other.

@@ -87,6 +87,7 @@ const OPERATORS: &[&str] = &[
     "locate-on",
     "locate-off",
     "online",
+    "resume",
     "alarm-on",
     "schedule-patrol",
     "schedule-check",

@@ -183,6 +183,12 @@ fn changes_ask_the_controller_for_what_they_say() {
         [Command::DriveOnline { .. }, Command::DriveFail { .. }]
     ));
     assert!(matches!(asked("/c0/s1 set online")[..], [Command::DriveOnline { .. }]));
+    for (line, count) in [("/c0/s1 set online", 1), ("/c0/s1 set missing", 2)] {
+        let mut picture = Picture { suspended: true, ..Picture::default() };
+        assert_eq!(picture.run(line).code, 0, "{line}");
+        assert_eq!(picture.asked.len(), count, "{line}");
+        assert!(matches!(picture.asked[0], Command::DriveResume { .. }), "{line}: {:?}", picture.asked);
+    }
     assert!(matches!(asked("/c0/s0 start locate")[..], [Command::DriveLocate { on: true, .. }]));
     assert_eq!(asked("/c0/s4-7 set offline").len(), 4);
     assert_eq!(asked("/c0 set eghs state=on").len(), 2, "a policy for each array");

@@ -4,7 +4,7 @@ use crate::World;
 use crate::replace::replace_page;
 use crate::words::{Badge, drive_page, duration, rendered, shell_word};
 use askama::Template;
-use controller::{DriveInfo, DriveState, TaskInfo, TaskKind, VolumeInfo, VolumeState};
+use controller::{DriveInfo, DriveState, SuspendedBy, TaskInfo, TaskKind, VolumeInfo, VolumeState};
 use units::{ByteCount, both_capacities, counted};
 
 #[derive(Template)]
@@ -199,6 +199,9 @@ fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
             format!("When the {} is done: {} %, {left}.", task.kind, task.percent)
         }
         None if !is_out(drive.state) => "When another drive has taken its place.".to_owned(),
+        None if drive.suspension.as_ref().is_some_and(|suspension| suspension.by == SuspendedBy::Operator) => {
+            "When an operator resumes it and it has been given what it missed.".to_owned()
+        }
         None if drive.state == DriveState::Suspended => {
             "When it answers again and has been given what it missed; where it does not, another drive takes its place.".to_owned()
         }

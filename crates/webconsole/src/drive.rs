@@ -130,7 +130,8 @@ fn figures(health: &HealthInfo) -> Vec<(&'static str, String)> {
 fn verbs(drive: &DriveInfo) -> Vec<&'static str> {
     let mut verbs = vec!["locate-on", "locate-off"];
     verbs.extend::<&[&str]>(match drive.state {
-        DriveState::Offline | DriveState::Stale | DriveState::Suspended => &["online"],
+        DriveState::Offline | DriveState::Stale => &["online"],
+        DriveState::Suspended => &["resume"],
         DriveState::Failed if drive.volumes.is_empty() => &["clear-failed", "forget"],
         DriveState::Unused => &["spare-add", "forget"],
         DriveState::Spare => &["spare-remove"],

@@ -521,7 +521,7 @@ impl Array {
             Role::Current | Role::Left(_) => match member.cause {
                 Some(Cause::Missing | Cause::Offline) if missed() => (DriveState::Stale, reason),
                 Some(Cause::Missing | Cause::Offline) => (DriveState::Offline, reason),
-                Some(Cause::Suspended) => (DriveState::Suspended, reason),
+                Some(Cause::Suspended | Cause::OperatorSuspended) => (DriveState::Suspended, reason),
                 Some(Cause::Error | Cause::Operator) | None => (DriveState::Failed, reason),
             },
         }

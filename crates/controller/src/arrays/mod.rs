@@ -49,7 +49,7 @@ mod shifted;
 mod silent;
 mod spare_labels;
 pub(crate) mod starting;
-mod suspended;
+pub(crate) mod suspended;
 pub(crate) mod unbegun;
 pub(crate) mod volume;
 pub(crate) mod way;

@@ -371,6 +371,7 @@ impl Arrays {
             Cause::Operator => EventCode::DriveDeclaredFailed,
             Cause::Error => EventCode::DriveFailed,
             Cause::Suspended => EventCode::DriveSuspended,
+            Cause::OperatorSuspended => EventCode::DriveSuspendedByOperator,
         };
         let text = match cause {
             Cause::Missing => format!("drive {name} of {} is missing: {effect}", array.names()),
@@ -380,6 +381,9 @@ impl Arrays {
             Cause::Suspended => format!(
                 "drive {name} is suspended ({what}): {effect}; it is used again when it answers, and fails if it has not after {} s",
                 array.label().policy.suspend_limit_s
+            ),
+            Cause::OperatorSuspended => format!(
+                "drive {name} was suspended by an operator: {effect}; it is used again with 'softroc drive resume {name}'"
             ),
         };
         array.set_reason(*slot, Some(text.clone()));

@@ -1,4 +1,25 @@
-//! Drives that do not answer in time: suspended, used again, or failed.
+//! Drives that are suspended, as they do not answer in time or by an operator: used again, or failed.
+//!
+//! # States
+//! ```text
+//!                                                  it answers, and has returned everything
+//! online ── a time limit is exceeded ──► suspended ─────────────────────────────────────► online, rebuilding
+//!   │                                      │    └── for too long, or too often ─────────► failed
+//!   │                              drive suspend
+//!   │                                      ▼
+//!   └──────── drive suspend ──────► suspended by an operator ── drive resume ───────────► online, rebuilding
+//! ```
+//! `drive suspend`, under the array's metadata turn:
+//! 1. Where any served volume would lose anything, or could not be served, it is refused; so it is while the drive is replaced by another one.
+//! 2. A label that says so is durable on every other member in use. Killed before: the drive is in service, or the start finds that label.
+//! 3. The shards are told. Only from here on are requests planned without the drive, and acknowledged.
+//! 4. The drive's own label says that it is out. 5. The operator is answered.
+//!
+//! `drive resume`:
+//! 1. The controller has run for [`SETTLE`]; the drive has returned all its operations, and still carries its label.
+//! 2. A label that calls it online, with the regions that it missed, is durable on all members, and the map and the record of initialised
+//!    stripes are on the drive before. Killed before: it is suspended.
+//! 3. The shards are told, and what it missed is rebuilt. Until then it counts as lost in these regions.
 //!
 //! # Fault model
 //! A drive may stop answering for any time, and then go on as if nothing had happened: a server that was
@@ -15,23 +36,33 @@
 //! - No spare takes its slot meanwhile: that would cost a full rebuild.
 //! - It fails when it has been suspended for longer than `suspend_limit_s` of the array's policies, or more than
 //!   [`MOST`] times within [`MEMORY`]. It then counts as a drive that failed by its own fault.
+//! - A drive that an operator suspended does not fail by policy, and comes back by `drive resume` alone: not by itself, not after a
+//!   start, not with `drive online` or `drive add`.
+//! - After a start no suspended drive is used before the controller has run for [`SETTLE`], whoever asks for it.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;
-use crate::interface::SuspensionInfo;
+use crate::interface::{SuspendedBy, SuspensionInfo};
 use env::{Env, Instant, IoErrorKind};
-use ondisk::{Cause, FailedDrive, Uuid};
+use ondisk::{Cause, FailedDrive, Member, Uuid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
+
+/// What became of a drive that an operator suspended, to be read within a sentence.
+pub(crate) const BY_OPERATOR: &str = "suspended by an operator";
 
 /// So often a drive may be suspended within [`MEMORY`].
 const MOST: usize = 12;
 
 /// Suspensions that are longer ago do not count.
 const MEMORY: Duration = Duration::from_secs(3600);
+
+/// A suspended drive is not used before the controller has run for so long: after a crash, the server of a remote drive may still carry
+/// out what it received from the process before. Twice what a connection that breaks is given.
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// When a drive was suspended, and why it was last.
 #[derive(Default)]
@@ -120,9 +151,34 @@ impl Arrays {
 
     /// Why the drive of a slot is suspended, and for how long yet; `None` of one that is not.
     pub(crate) fn suspension_info(&self, array: &Array, slot: usize) -> Option<SuspensionInfo> {
-        let member = array.label().member.get(slot)?.uuid;
-        let left = self.suspended_for_another(array, slot)?;
-        Some(SuspensionInfo { why: self.suspensions.why(member), fails_in_s: Some(left.as_secs()) })
+        let label = array.label();
+        let member = label.member.get(slot)?;
+        if member.is_suspended_by_operator() {
+            let (by, why) = (SuspendedBy::Operator, ondisk::why(member).to_owned());
+            return Some(SuspensionInfo { by, why, fails_in_s: None });
+        }
+        let (by, left) = (SuspendedBy::TimeLimit, self.suspended_for_another(array, slot)?);
+        Some(SuspensionInfo { by, why: self.suspensions.why(member.uuid), fails_in_s: Some(left.as_secs()) })
+    }
+
+    /// How much longer a drive that is suspended must not be used, as the controller was started just now. `None`: it may be.
+    pub(crate) fn unsettled(&self, member: &Member) -> Option<Duration> {
+        let has_run = self.env.now().since(self.suspensions.began);
+        let is_suspended = member.is_suspended() || member.is_suspended_by_operator();
+        (is_suspended && has_run < SETTLE).then(|| SETTLE - has_run)
+    }
+
+    /// An operator suspends a drive that exceeded a time limit: it stays out, and does not fail by policy. Whether that is recorded. The
+    /// caller has the metadata turn.
+    pub(crate) async fn keep_suspended(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> bool {
+        let mut next = array.label();
+        next.member[slot].cause = Some(Cause::OperatorSuspended);
+        if !self.commit(array, next, Vec::new()).await {
+            return false;
+        }
+        let (cause, what) = (Cause::OperatorSuspended, BY_OPERATOR.to_owned());
+        self.report_out(array, &Failing { slot, cause, what, is_lasting: false });
+        true
     }
 
     /// A drive has been suspended for longer than the policy allows: it has failed. Whether that is recorded.

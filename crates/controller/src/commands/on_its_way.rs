@@ -48,7 +48,7 @@ impl Commands {
                 };
                 place.filter(|place| !is_taken(place)).map(|(array, _)| array)
             }
-            Command::DriveOnline { drive } => {
+            Command::DriveOnline { drive } | Command::DriveResume { drive } => {
                 let drive = self.arrays.find_drive(drive).ok();
                 let place = drive.and_then(|drive| self.arrays.place_of(&drive));
                 place.filter(|(array, slot)| !array.may_come_back(*slot)).map(|(array, _)| array)

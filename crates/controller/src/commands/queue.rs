@@ -107,6 +107,8 @@ impl Commands {
             | Command::DriveFail { .. }
             | Command::DriveOffline { .. }
             | Command::DriveOnline { .. }
+            | Command::DriveSuspend { .. }
+            | Command::DriveResume { .. }
             | Command::DriveClearFailed { .. }
             | Command::DriveReplace { .. }
             | Command::DriveRescan { .. }
@@ -218,6 +220,13 @@ impl Commands {
             Command::DriveOffline { drive, accept_data_loss, accepted, dry_run } => {
                 self.take_out(TakeOut { drive, cause: Cause::Offline, accept_data_loss, accepted, dry_run })
                     .await
+            }
+            Command::DriveSuspend { drive, accepted, dry_run } => {
+                let cause = Cause::OperatorSuspended;
+                self.take_out(TakeOut { drive, cause, accept_data_loss: false, accepted, dry_run }).await
+            }
+            Command::DriveResume { drive } => {
+                self.drive_changed(self.lifecycle.resume_drive(&drive).await).await
             }
             Command::DriveOnline { drive } => {
                 self.drive_changed(self.lifecycle.take_in_again(&drive).await).await

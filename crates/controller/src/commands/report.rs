@@ -5,7 +5,8 @@
 use super::Commands;
 use crate::interface::{
     ControllerInfo, CoverageInfo, DriveInfo, DriveState, Finding, HealthReport, LogDeviceState, LogInfo,
-    ProtectionState, SpareInfo, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState, WellBeing,
+    ProtectionState, SpareInfo, SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState,
+    WellBeing,
 };
 use units::{ByteCount, counted};
 
@@ -215,6 +216,10 @@ fn serves(state: DriveState) -> bool {
     matches!(state, DriveState::Online | DriveState::Rebuilding | DriveState::Filling)
 }
 
+fn is_suspended_by_operator(drive: &DriveInfo) -> bool {
+    drive.suspension.as_ref().is_some_and(|suspension| suspension.by == SuspendedBy::Operator)
+}
+
 fn drive(drive: &DriveInfo) -> Option<Finding> {
     let (name, state) = (&drive.name, drive.state);
     let slot = drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("{volume}:{slot}"));
@@ -236,6 +241,7 @@ fn drive(drive: &DriveInfo) -> Option<Finding> {
         ),
         DriveState::Failed | DriveState::Missing => replace(slot.as_deref().unwrap_or(name)),
         DriveState::Offline | DriveState::Stale => format!("softroc drive online {name}"),
+        DriveState::Suspended if is_suspended_by_operator(drive) => format!("softroc drive resume {name}"),
         DriveState::Suspended => format!("softroc drive show {name}"),
         DriveState::Refused => format!("softroc drive show {name}"),
     };

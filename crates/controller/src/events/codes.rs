@@ -113,6 +113,7 @@ event_codes! {
     DriveFailed "drive.failed" Warning "A drive failed; its array goes on without it.";
     DriveSuspended "drive.suspended" Warning "A drive did not answer in time; its array goes on without it until it answers.";
     DriveDeclaredFailed "drive.declared-failed" Warning "An operator declared a drive failed; its array goes on without it.";
+    DriveSuspendedByOperator "drive.suspended-by-operator" Warning "An operator suspended a drive; its array goes on without it until an operator resumes it.";
     DriveOffline "drive.offline" Warning "An operator took a drive offline; its array goes on without it.";
     DriveMissing "drive.missing" Warning "A drive was not there when its array was started; the array goes on without it.";
     DriveNotInformed "drive.not-informed" Warning "A drive that is out could not be marked so; keep it from being started alone.";

@@ -59,6 +59,24 @@ pub enum Command {
         #[serde(default)]
         dry_run: bool,
     },
+    /// Suspends a drive: its volumes go on without it until it is [resumed](Command::DriveResume). Refused where it holds the last copy of
+    /// anything. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), whose notes say what it costs.
+    DriveSuspend {
+        /// Which.
+        drive: String,
+        /// What a `dry_run` said it costs, where that was accepted: it is refused where it costs more by now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        accepted: Option<Vec<DriveCost>>,
+        /// Only say what it would cost; nothing is changed.
+        #[serde(default)]
+        dry_run: bool,
+    },
+    /// Uses a drive again that is suspended, and gives it what it missed. Answered by
+    /// [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveResume {
+        /// Which.
+        drive: String,
+    },
     /// Brings a drive back online and resyncs it. Answered by
     /// [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveOnline {

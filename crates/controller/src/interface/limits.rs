@@ -25,12 +25,26 @@ pub enum LimitSource {
     Setting,
 }
 
+/// What suspended a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SuspendedBy {
+    /// It exceeded a time limit. It is used again when it answers, or fails.
+    #[default]
+    TimeLimit,
+    /// An operator: `drive suspend`. It is used again with `drive resume` alone.
+    Operator,
+}
+
 /// A drive that is suspended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SuspensionInfo {
+    /// What suspended it.
+    #[serde(default)]
+    pub by: SuspendedBy,
     /// Why, to be read within a sentence, such as `a write takes longer than 2s`.
     pub why: String,
-    /// It fails unless it answers within so many seconds.
+    /// It fails unless it answers within so many seconds. One that an operator suspended does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fails_in_s: Option<u64>,
 }

@@ -39,7 +39,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
 pub use hosts::HostInfo;
-pub use limits::{DriveLimit, LimitSource, SuspensionInfo};
+pub use limits::{DriveLimit, LimitSource, SuspendedBy, SuspensionInfo};
 pub use logs::{DiscardLog, Discarded, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use memories::{MemoryInfo, MemoryVolume};
 pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};

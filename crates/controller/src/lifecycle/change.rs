@@ -3,6 +3,7 @@
 use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;
 use crate::arrays::starting::StartOrder;
+use crate::arrays::suspended::BY_OPERATOR;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{DriveCost, Error, ErrorKind, Result, VolumeState};
@@ -17,11 +18,22 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
+/// What there is to do where a drive holds what no other has.
+const NOT_SUSPENDED: &str = "; a drive that holds the last copy of anything cannot be suspended: wait for its tasks ('softroc task list'), or until drives that are out are back, and try again";
+
+fn not_recorded(array: &Array, drive: &str) -> Error {
+    let sentence = format!(
+        "the state of drive {drive} could not be recorded on the other drives; run 'softroc volume show {}'",
+        array.name()
+    );
+    Error::new(ErrorKind::Failed, sentence)
+}
+
 /// An order to take a drive out of its array.
 pub(crate) struct TakeOut {
     /// Its name, or `VOLUME:SLOT`.
     pub(crate) drive: String,
-    /// Whether it counts as failed or as offline.
+    /// Whether it counts as failed, as offline or as suspended.
     pub(crate) cause: Cause,
     /// Also where data cannot be read without it.
     pub(crate) accept_data_loss: bool,
@@ -57,8 +69,22 @@ fn costs_of(array: &Array, slot: usize, drive: &str) -> Vec<(DriveCost, String)>
 }
 
 impl TakeOut {
-    /// Looks whether what it costs was accepted.
+    fn verb(&self) -> &'static str {
+        match self.cause {
+            Cause::Offline => "offline",
+            Cause::OperatorSuspended => "suspend",
+            _ => "fail",
+        }
+    }
+
+    /// Looks that what it costs was accepted. A drive that holds the last copy of anything is not suspended, whatever was accepted.
     fn check(&self, costs: &[(DriveCost, String)]) -> Result<()> {
+        if self.cause == Cause::OperatorSuspended
+            && let Some((_, what)) = costs.iter().find(|(cost, _)| cost.loses_data())
+        {
+            let sentence = format!("{what}; nothing was changed{NOT_SUSPENDED}");
+            return Err(Error::new(ErrorKind::LosesData, sentence));
+        }
         let is_accepted = |cost: &DriveCost| match &self.accepted {
             Some(accepted) => cost.is_within(accepted),
             None => !cost.loses_data(),
@@ -71,7 +97,7 @@ impl TakeOut {
         let kind = if loses_data { ErrorKind::LosesData } else { ErrorKind::WrongState };
         let sentences: Vec<&str> = refused.iter().map(|(_, text)| text.as_str()).collect();
         let (text, what) = (&self.drive, sentences.join("; "));
-        let verb = if self.cause == Cause::Offline { "offline" } else { "fail" };
+        let verb = self.verb();
         let sentence = match self.accepted {
             Some(_) => format!(
                 "{what}: that is more than was accepted; nothing was changed; run 'softroc drive {verb} {text}' again, which says what it costs now"
@@ -85,7 +111,7 @@ impl TakeOut {
 }
 
 impl Lifecycle {
-    /// `drive fail` and `drive offline`.
+    /// `drive fail`, `drive offline` and `drive suspend`.
     pub(crate) async fn take_out(
         self: &Rc<Self>,
         order: &TakeOut,
@@ -104,18 +130,23 @@ impl Lifecycle {
             )));
         }
         let _turn = self.arrays.turn_without_doubt(&array).await;
+        if *cause == Cause::OperatorSuspended && self.suspends_already(&array, slot, order).await? {
+            return Ok((drive, Vec::new(), Vec::new()));
+        }
         if !array.in_use().contains(&slot) {
             return Err(wrong(format!("drive {text} of {names} is out already")));
         }
         let out = array.out().with(DriveIndex(slot as u16));
         let needs = |volume: &Rc<Volume>| volume.lost().is_empty() && !array.can_spare(volume, &out);
         if let Some(volume) = array.volumes().iter().find(|volume| needs(volume)) {
-            return Err(wrong(format!(
+            let what = format!(
                 "'{}' ({}, {}) needs drive {text}: without it, hosts could not reach the data; nothing was changed",
                 volume.name(),
                 volume.geometry.level().title(),
                 array.current_state(volume)
-            )));
+            );
+            let todo = if *cause == Cause::OperatorSuspended { NOT_SUSPENDED } else { "" };
+            return Err(wrong(format!("{what}{todo}")));
         }
         let costs = costs_of(&array, slot, text);
         order.check(&costs)?;
@@ -125,18 +156,39 @@ impl Lifecycle {
         }
         let what = match cause {
             Cause::Offline => "taken offline by an operator",
+            Cause::OperatorSuspended => BY_OPERATOR,
             _ => "declared failed by an operator",
         };
         let failing = vec![Failing { slot, cause: *cause, what: what.to_owned(), is_lasting: false }];
         if !self.arrays.put_out(&array, failing).await {
-            let sentence = format!(
-                "the state of drive {text} could not be recorded on the other drives; run 'softroc volume show {}'",
-                array.name()
-            );
-            return Err(Error::new(ErrorKind::Failed, sentence));
+            return Err(not_recorded(&array, text));
         }
         self.arrays.record_out(&array, slot).await;
         Ok((drive, notes, costs))
+    }
+
+    /// `drive suspend` of a drive that a time limit suspended: it stays so. Whether it was one. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When that cannot be recorded, or the drive is about to be replaced by another one: that would take its place at once.
+    async fn suspends_already(&self, array: &Rc<Array>, slot: usize, order: &TakeOut) -> Result<bool> {
+        let (text, member) = (&order.drive, array.label().member[slot].clone());
+        if member.is_online()
+            && let Some(replacement) = &member.replacement
+        {
+            return Err(wrong(format!(
+                "drive {text} of {} is being replaced by drive {}, which would take its place; nothing was changed; wait for that ('softroc task list')",
+                array.names(),
+                replacement.name
+            )));
+        }
+        if !member.is_suspended() {
+            return Ok(false);
+        }
+        if order.dry_run || self.arrays.keep_suspended(array, slot).await {
+            return Ok(true);
+        }
+        Err(not_recorded(array, text))
     }
 
     /// `volume set --name`.

@@ -1,15 +1,16 @@
-//! `drive online`, `drive replace` and `drive forget`: drives that come back, and drives that take their place.
+//! `drive resume`, `drive online`, `drive replace` and `drive forget`: drives that come back, and drives that take their place.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::members::Entering;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
-use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
+use crate::inventory::{Drive, settles};
 use crate::lifecycle::{Lifecycle, OfDrive};
 use engine::Change;
-use ondisk::{Role, StandIn};
+use ondisk::{Member, Role, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
 
@@ -29,7 +30,56 @@ fn check_nothing_lost(array: &Array) -> Result<()> {
     Err(wrong(format!("{names} has lost drives; first run 'softroc volume start {name}'")))
 }
 
+/// By what a drive comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Back {
+    /// `drive resume`.
+    Resumed,
+    /// Anything else: an operator's `drive online` or `drive add`, or that it answers again.
+    Otherwise,
+}
+
+/// Whether a member that is out may come back so.
+///
+/// # Errors
+/// What to do instead.
+fn check_may_come_back(arrays: &Arrays, member: &Member, name: &str, by: Back) -> Result<()> {
+    if member.is_suspended_by_operator() && by != Back::Resumed {
+        return Err(wrong(format!(
+            "drive {name} was suspended by an operator; run 'softroc drive resume {name}' to use it again"
+        )));
+    }
+    match arrays.unsettled(member) {
+        None => Ok(()),
+        Some(left) => Err(wrong(format!(
+            "drive {name} may still carry out writes from before the controller was started; try again in {} s",
+            left.as_secs() + 1
+        ))),
+    }
+}
+
 impl Lifecycle {
+    /// `drive resume`.
+    pub(crate) async fn resume_drive(self: &Rc<Self>, text: &str) -> Result<OfDrive> {
+        let drive = self.arrays.find_drive(text)?;
+        let place = self.arrays.place_of(&drive).filter(|(array, _)| array.is_running());
+        let Some((array, slot)) = place else {
+            return Err(wrong(format!("drive {text} is no suspended drive of a volume that is started")));
+        };
+        let member = array.label().member[slot].clone();
+        if !member.is_suspended() && !member.is_suspended_by_operator() {
+            let sentence = match member.is_online() {
+                true => format!("drive {text} of {} is not suspended", array.names()),
+                false => format!(
+                    "drive {text} of {} is out, and not suspended; run 'softroc drive online {text}' to use it again",
+                    array.names()
+                ),
+            };
+            return Err(wrong(sentence));
+        }
+        self.bring_back(&array, slot, &drive, Back::Resumed).await
+    }
+
     /// `drive online`.
     pub(crate) async fn take_in_again(self: &Rc<Self>, text: &str) -> Result<OfDrive> {
         let drive = self.arrays.find_drive(text)?;
@@ -38,7 +88,7 @@ impl Lifecycle {
             // Perhaps it is back, and an array can be assembled with it, or it belongs to one that is started.
             let (drive, notes) = self.register_drive(&drive.name, None).await?;
             if let Some((array, slot)) = self.slot_out_of(&drive) {
-                return self.bring_back(&array, slot, &drive).await;
+                return self.bring_back(&array, slot, &drive, Back::Otherwise).await;
             }
             let waits = self
                 .arrays
@@ -54,7 +104,7 @@ impl Lifecycle {
                 None => Ok((drive, notes)),
             };
         };
-        self.bring_back(&array, slot, &drive).await
+        self.bring_back(&array, slot, &drive, Back::Otherwise).await
     }
 
     /// `drive add`. A member of a started array that is out is brought back.
@@ -62,11 +112,11 @@ impl Lifecycle {
         if let Some(drive) = self.inventory.drive_called(spec).filter(|_| size.is_none())
             && let Some((array, slot)) = self.slot_out_of(&drive)
         {
-            return self.bring_back(&array, slot, &drive).await;
+            return self.bring_back(&array, slot, &drive, Back::Otherwise).await;
         }
         let (drive, mut notes) = self.register_drive(spec, size).await?;
         let Some((array, slot)) = self.slot_out_of(&drive) else { return Ok((drive, notes)) };
-        match self.bring_back(&array, slot, &drive).await {
+        match self.bring_back(&array, slot, &drive, Back::Otherwise).await {
             Ok(back) => Ok(back),
             // It is registered all the same.
             Err(error) => {
@@ -87,6 +137,7 @@ impl Lifecycle {
         array: &Rc<Array>,
         slot: usize,
         drive: &Rc<Drive>,
+        by: Back,
     ) -> Result<OfDrive> {
         let (name, names) = (&drive.name, array.names());
         {
@@ -99,6 +150,7 @@ impl Lifecycle {
             if label.member[slot].is_online() {
                 return Err(wrong(format!("drive {name} of {names} is online already")));
             }
+            check_may_come_back(&self.arrays, &label.member[slot], name, by)?;
             if array.has_unrecorded() {
                 return Err(wrong(format!(
                     "failures of drives of {names} are not recorded yet for want of space; free space below its drives and try again"
@@ -147,8 +199,10 @@ impl Lifecycle {
         for volume in array.served() {
             self.take_from_shards(array, &volume, slot);
         }
-        let is_busy = drive.access().is_some_and(|access| access.member.outstanding() > 0);
-        if is_busy || !drive.is_quiesced(&self.env).await {
+        // It may be asked for its health just now.
+        let is_busy = || drive.access().is_some_and(|access| access.member.outstanding() > 0);
+        settles(&self.env, || !is_busy()).await;
+        if is_busy() || !drive.is_quiesced(&self.env).await {
             return Err(wrong(format!(
                 "drive {name} still has outstanding operations; try again when they have returned"
             )));

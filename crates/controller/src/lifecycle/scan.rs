@@ -234,8 +234,9 @@ impl Lifecycle {
                 (Role::Stale, apart)
             } else if is_what_left {
                 let why = ondisk::why(member);
+                let verb = ondisk::verb_back(member);
                 let sentence = format!(
-                    "drive {0} is out ({why}); run 'softroc drive online {0}' to use it again",
+                    "drive {0} is out ({why}); run 'softroc drive {verb} {0}' to use it again",
                     drive.name
                 );
                 (Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)

@@ -137,7 +137,8 @@ impl Reconciler {
         let member = &label.member[slot];
         let since_start = self.env.now().since(self.began);
         match member.cause {
-            Some(Cause::Offline) => return,
+            // An operator brings it back.
+            Some(Cause::Offline | Cause::OperatorSuspended) => return,
             Some(Cause::Suspended) => return self.reconcile_suspended(array, slot).await,
             Some(Cause::Missing) if since_start < LATE => {
                 return self.attention.look_again_in(LATE - since_start);

@@ -2,7 +2,7 @@
 //!
 //! A slot that is out because its drive vanished, or did not answer in time, is looked at every few seconds. When the drive answers, carries its
 //! label and holds no write back, it is brought online as by `drive online`, and what it missed is rebuilt. Nothing is
-//! done for a drive that an operator took out, nor for one that failed by its own fault (`inventory::failed`). A drive
+//! done for a drive that an operator took out or suspended, nor for one that failed by its own fault (`inventory::failed`). A drive
 //! that comes and goes is brought back a few times, and then left to the operator; one that is suspended again and again fails by policy.
 
 use crate::arrays::array::Array;
@@ -21,10 +21,6 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// When nothing is missing and nothing tells of a change: look all the same, so often.
 const IDLE: Duration = Duration::from_secs(3600);
-
-/// A suspended drive is not brought back before the controller has run for so long: after a crash, the server of a remote drive may
-/// still carry out what it received from the process before. Twice what a connection that breaks is given.
-const SETTLE: Duration = Duration::from_secs(10);
 
 /// So often a drive is brought back by itself within [`MEMORY`].
 const MOST_RETURNS: u32 = 3;
@@ -116,7 +112,7 @@ impl Reconciler {
         if before.is_some_and(|returns| returns.count >= MOST_RETURNS) {
             return;
         }
-        if member.is_suspended() && now.since(self.began) < SETTLE {
+        if self.arrays.unsettled(member).is_some() {
             return;
         }
         let Some(drive) = self.answering(array, slot, member).await else { return };

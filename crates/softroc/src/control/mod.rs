@@ -210,6 +210,16 @@ impl Control {
                     Command::DriveOffline { drive, accept_data_loss, accepted, dry_run }
                 })
             }
+            DriveCommand::Suspend { drives, yes, output } => {
+                // A yes accepts no loss of data: none is accepted.
+                self.take_out(drives, *yes, output.json, |drive, (_, accepted), dry_run| {
+                    Command::DriveSuspend { drive, accepted, dry_run }
+                })
+            }
+            DriveCommand::Resume { drives, output } => {
+                let resume = |drive: &String| Ok(Command::DriveResume { drive: named(drive)? });
+                self.show_each(of_each(drives, resume)?, output.json)
+            }
             DriveCommand::Online { drives, output } => {
                 let online = |drive: &String| Ok(Command::DriveOnline { drive: named(drive)? });
                 self.show_each(of_each(drives, online)?, output.json)

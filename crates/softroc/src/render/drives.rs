@@ -1,7 +1,7 @@
 //! What a drive was asked, how long that took, and how long it may take.
 
 use crate::output::table;
-use controller::{DriveLimit, DriveWork, LimitSource, SuspensionInfo, WorkInfo};
+use controller::{DriveLimit, DriveWork, LimitSource, SuspendedBy, SuspensionInfo, WorkInfo};
 use std::time::Duration;
 
 /// How long a drive may take. `None` of one that cannot be opened.
@@ -21,9 +21,10 @@ pub(super) fn limits(limits: &[DriveLimit]) -> Option<String> {
 /// Why a drive is suspended, and until when.
 pub(super) fn suspension(suspension: &SuspensionInfo) -> String {
     let why = &suspension.why;
-    match suspension.fails_in_s.map(Duration::from_secs) {
-        Some(left) => format!("{why}; it fails in {left:?} unless it answers"),
-        None => why.clone(),
+    match (suspension.by, suspension.fails_in_s.map(Duration::from_secs)) {
+        (SuspendedBy::TimeLimit, Some(left)) => format!("{why}; it fails in {left:?} unless it answers"),
+        (SuspendedBy::TimeLimit, None) => why.clone(),
+        (SuspendedBy::Operator, _) => format!("{why}; it is used again with 'softroc drive resume' alone"),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::show::{drive_path, missing_places};
 use crate::tree::text;
 use crate::view::{Pd, View};
 use crate::words::{Numbers, Word, read_places};
-use controller::{AddSpare, Command, DriveState, StartTask, Startable, TaskKind};
+use controller::{AddSpare, Command, DriveInfo, DriveState, StartTask, Startable, TaskKind};
 
 /// Any verb of drives but `show`.
 pub(super) fn answer(
@@ -152,7 +152,7 @@ impl Change {
     fn carry_out(&self, view: &View, pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
         let drive = || pd.drive.name.clone();
         let command = match self {
-            Change::Online => Command::DriveOnline { drive: drive() },
+            Change::Online => back(pd.drive),
             Change::Offline => Command::DriveOffline {
                 drive: drive(),
                 accept_data_loss: false,
@@ -201,13 +201,22 @@ pub(super) fn of_task(verb: &str, task: u64) -> Command {
     }
 }
 
+/// Brings a drive back.
+fn back(info: &DriveInfo) -> Command {
+    let drive = info.name.clone();
+    match info.state {
+        DriveState::Suspended => Command::DriveResume { drive },
+        _ => Command::DriveOnline { drive },
+    }
+}
+
 /// A drive that was taken offline is given up: what belongs there may go elsewhere.
 fn missing(pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
     let drive = || pd.drive.name.clone();
     match pd.drive.state {
         DriveState::Offline | DriveState::Stale | DriveState::Suspended => {
             // One that is out already cannot fail any more. Its volumes did without it: nothing is lost that they had.
-            ask(machine, Command::DriveOnline { drive: drive() })?;
+            ask(machine, back(pd.drive))?;
             ask(
                 machine,
                 Command::DriveFail { drive: drive(), accept_data_loss: true, accepted: None, dry_run: false },

@@ -14,13 +14,21 @@ fn kept(text: &str) -> Reply {
 pub struct Picture {
     pub asked: Vec<Command>,
     pub refuses: Option<ErrorKind>,
+    /// The drive that is offline is suspended instead.
+    pub suspended: bool,
     pub written: Vec<(String, String)>,
 }
 
 impl Machine for Picture {
     fn ask(&mut self, command: &Command) -> controller::Result<Reply> {
         match (command, self.refuses) {
-            (Command::Metrics {}, _) => Ok(kept(include_str!("../picture/metrics.json"))),
+            (Command::Metrics {}, _) => {
+                let text = include_str!("../picture/metrics.json");
+                Ok(match self.suspended {
+                    true => kept(&text.replace("\"offline\"", "\"suspended\"")),
+                    false => kept(text),
+                })
+            }
             (Command::EventsList { .. }, _) => Ok(kept(include_str!("../picture/events.json"))),
             (Command::ForeignList {}, _) => Ok(kept(include_str!("../picture/foreign.json"))),
             (other, None) => {

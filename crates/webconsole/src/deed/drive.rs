@@ -22,6 +22,10 @@ pub(super) fn of_drive(verb: &str, of: &str) -> Option<Deed> {
             let cli = format!("softroc drive online {name}");
             deed("online", of, format!("Bring {of} back online"), Command::DriveOnline { drive }, cli)
         }
+        "resume" => {
+            let cli = format!("softroc drive resume {name}");
+            deed("resume", of, format!("Use {of} again"), Command::DriveResume { drive }, cli)
+        }
         "clear-failed" => {
             let cli = format!("softroc drive clear-failed {name}");
             deed("clear-failed", of, format!("Trust {of} again"), Command::DriveClearFailed { drive }, cli)

@@ -155,6 +155,7 @@ pub(crate) const VERBS: &[&str] = &[
     "locate-on",
     "locate-off",
     "online",
+    "resume",
     "clear-failed",
     "forget",
     "spare-add",
