@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use units::ByteCount;
 
 /// The version of the text that this software writes. A label of an earlier version becomes this one at its next change.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The earliest version that this software reads. Versions 1 and 2 were labels of a form of their own.
 pub const EARLIEST_VERSION: u32 = 3;

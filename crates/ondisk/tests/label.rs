@@ -264,15 +264,15 @@ fn the_label_of_a_spare_is_told_from_that_of_a_member() {
 
 #[test]
 fn a_label_of_another_version_is_refused_by_its_number() {
-    for (version, number) in [(EARLIEST_VERSION - 1, "version 2 "), (VERSION + 1, "version 6 ")] {
+    for (version, number) in [(EARLIEST_VERSION - 1, "version 2 "), (VERSION + 1, "version 7 ")] {
         let other = Extras { version, ..extras(TEXT.as_bytes()) };
         let error = ondisk::read(&other, uuid(1)).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Version);
-        assert!(error.context.contains(number) && error.context.contains("versions 3 to 5"), "{error}");
+        assert!(error.context.contains(number) && error.context.contains("versions 3 to 6"), "{error}");
     }
 }
 
-/// Arrays of releases before have versions 3 and 4 on their drives.
+/// Arrays of releases before have versions 3 to 5 on their drives.
 #[test]
 fn a_label_of_an_earlier_version_means_what_it_meant() {
     for version in EARLIEST_VERSION..VERSION {

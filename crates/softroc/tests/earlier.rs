@@ -1,4 +1,4 @@
-//! Arrays that earlier releases wrote, with versions 3 and 4 of the label: each image of `earlier/` starts, its task ends, and every block
+//! Arrays that earlier releases wrote, with versions 3 to 5 of the label: each image of `earlier/` starts, its task ends, and every block
 //! reads as the earlier release acknowledged it; also after a restart, and while a drive is failed.
 
 mod common;
@@ -216,4 +216,29 @@ fn a_volume_of_version_4_that_was_killed_in_its_rebuild() {
 #[test]
 fn a_volume_of_version_4_that_was_killed_on_its_way_to_another_layout() {
     is_used_as_it_was_left("version-4/reshape");
+}
+
+/// Version 5 of the label.
+#[test]
+fn volumes_of_version_5_that_were_stopped_in_order() {
+    for image in ["clean", "degraded", "initialising-degraded"] {
+        is_used_as_it_was_left(&format!("version-5/{image}"));
+    }
+}
+
+#[test]
+fn volumes_of_version_5_that_were_killed_under_writes() {
+    for image in ["initialising", "dirty", "dirty-degraded"] {
+        is_used_as_it_was_left(&format!("version-5/{image}"));
+    }
+}
+
+#[test]
+fn a_volume_of_version_5_that_was_killed_in_its_rebuild() {
+    is_used_as_it_was_left("version-5/rebuild");
+}
+
+#[test]
+fn a_volume_of_version_5_that_was_killed_on_its_way_to_another_layout() {
+    is_used_as_it_was_left("version-5/reshape");
 }
