@@ -313,11 +313,7 @@ impl Used {
                 }
             }
             Step::Retry => self.lines.retry(1).into_iter().for_each(|stripe| self.look_at(stripe.0)),
-            Step::Want(stripe) => {
-                if self.lines.want_line(StripeIndex(stripe)) {
-                    self.look_at(stripe);
-                }
-            }
+            Step::Want(stripe) if self.lines.want_line(StripeIndex(stripe)) => self.look_at(stripe),
             Step::Take(which, one) if !self.begun.is_empty() => {
                 let destage = self.begun.swap_remove(which % self.begun.len());
                 let writes = self.lines.take(&destage, one.then_some(ByteCount(KIB))).to_vec();

@@ -407,8 +407,7 @@ fn a_missing_drive_is_listed_once_with_its_place() {
         (drives[1].name.as_str(), drives[1].state, drives[1].slot),
         ("b", DriveState::Missing, Some(1))
     );
-    let shown = bench.drive("b");
-    assert_eq!(DriveInfo { work: None, ..shown }, drives[1]);
+    assert_eq!(DriveInfo { work: None, ..bench.drive("b") }, drives[1]);
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn what_cannot_be_suspended_or_resumed_is_refused_with_what_to_do() {
 }
 
 /// The process is killed, or the power goes, at any event of a suspension beside writes of a host: the drive is suspended or in service
-/// afterwards, and nothing that was acknowledged is lost with any other drive.
+/// afterwards, and nothing that was flushed is lost with any other drive.
 #[test]
 fn a_suspension_that_is_interrupted_loses_nothing() {
     for how in [End::Killed, End::PowerCut] {
@@ -230,12 +230,12 @@ fn a_suspension_that_is_interrupted_loses_nothing() {
         let scene = |bench: &mut Bench| {
             let suspended = bench.begin_ask(suspend("b"));
             let written = bench.begin_write("data", 0, 2, LEN);
-            let written = bench.sim.finish(&written).ok()?.ok()?;
+            bench.sim.finish(&written).ok()?.ok()?;
             let suspended = bench.sim.finish(&suspended).ok()?;
             suspended.expect("it is not refused");
             let volume = bench.shards[0].volume_named("data")?;
             bench.sim.run(async move { volume.flush().await }).ok()?.ok()?;
-            Some(written)
+            Some(())
         };
         at_every_event(1, how, prepare, scene, |bench, flushed, event| {
             bench.boot(&[]);

@@ -9,7 +9,8 @@ use crate::arrays::unbegun::own_members;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, Result, VolumeInfo,
+    VolumeState,
 };
 use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
@@ -195,9 +196,10 @@ impl Commands {
     }
 
     /// `drive show`: with what was asked of the drive.
-    pub(super) fn show_drive(&self, drive: &Rc<Drive>) -> Reply {
-        let drive = DriveInfo { work: Some(Box::new(self.work_of_drive(drive))), ..self.drive_info(drive) };
-        Reply::Drive { drive: Box::new(drive), notes: Vec::new(), costs: Vec::new() }
+    pub(super) fn show_drive(&self, drive: &str) -> Result<Reply> {
+        let drive = self.arrays.find_drive(drive)?;
+        let info = DriveInfo { work: Some(Box::new(self.work_of_drive(&drive))), ..self.drive_info(&drive) };
+        Ok(Reply::Drive { drive: Box::new(info), notes: Vec::new(), costs: Vec::new() })
     }
 
     pub(super) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {

@@ -78,9 +78,7 @@ impl Commands {
     fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
         Some(match command {
             Command::DriveList {} => Ok(Reply::Drives { drives: self.drive_infos() }),
-            Command::DriveShow { drive } => {
-                self.arrays.find_drive(drive).map(|drive| self.show_drive(&drive))
-            }
+            Command::DriveShow { drive } => self.show_drive(drive),
             Command::VolumeList {} => Ok(Reply::Volumes { volumes: self.volume_infos() }),
             Command::VolumeShow { volume } => self.show_volume(volume),
             Command::SpareList {} => Ok(self.reconciler.spares_reply()),

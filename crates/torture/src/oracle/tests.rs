@@ -51,7 +51,7 @@ fn what_is_said_to_be_zeros_may_be_zeros() {
     let mut oracle = oracle();
     let range =
         |first: u64, count: u64| ByteRange::new(ByteOffset(first * SECTOR), ByteCount(count * SECTOR));
-    let mut check = |oracle: &mut Oracle, ranges: &[ByteRange]| {
+    let check = |oracle: &mut Oracle, ranges: &[ByteRange]| {
         let asked = oracle.begin_read();
         oracle.check_zeros(asked, ranges).map_err(|violation| violation.sector)
     };
