@@ -218,7 +218,8 @@ pub(crate) async fn bring_back_lost(host: &Host, shown: &VolumeInfo) -> bool {
     let gone = scene.array.faults.borrow().gone();
     let mut has_come = false;
     for slot in out_of(shown).minus(&gone).iter() {
-        let answer = host.ask(Command::DriveOnline { drive: host.place(slot) }).await;
+        let order = operator::back(&shown.drives[slot.as_usize()], host.place(slot));
+        let answer = host.ask(order).await;
         has_come |= answer.is_ok();
         scene.tell_of("operator", || match answer {
             Ok(_) => format!("drive {} is brought back: a volume needs it", slot.0),

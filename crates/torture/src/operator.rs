@@ -10,8 +10,8 @@ use crate::refusals::accuse;
 use crate::setup::{Place, ReadsSetup};
 use crate::tally::Deed;
 use controller::{
-    AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable, TaskInfo,
-    TaskKind, TaskState, WriteHole, WriteMode,
+    AddSpare, Command, DriveInfo, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable,
+    SuspendedBy, TaskInfo, TaskKind, TaskState, WriteHole, WriteMode,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -44,6 +44,18 @@ impl AtWork {
     }
 }
 
+fn is_suspended_by_operator(drive: &DriveInfo) -> bool {
+    drive.suspension.as_ref().is_some_and(|suspension| suspension.by == SuspendedBy::Operator)
+}
+
+/// The order to bring a drive back, as it is shown.
+pub(crate) fn back(shown: &DriveInfo, drive: String) -> Command {
+    match is_suspended_by_operator(shown) {
+        true => Command::DriveResume { drive },
+        false => Command::DriveOnline { drive },
+    }
+}
+
 /// An operator brings every drive back that is out and there. `must`: nothing keeps him from it.
 pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
     let scene = &host.scene;
@@ -56,9 +68,10 @@ pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
         let drive = host.place(slot);
         let end = host.env.now() + PATIENCE;
         loop {
-            match host.ask(Command::DriveOnline { drive: drive.clone() }).await {
+            match host.ask(back(&shown.drives[slot.as_usize()], drive.clone())).await {
                 Ok(_) => {
-                    scene.did(Deed::OperatorBringsBack);
+                    let is_resumed = is_suspended_by_operator(&shown.drives[slot.as_usize()]);
+                    scene.did(if is_resumed { Deed::OperatorResumes } else { Deed::OperatorBringsBack });
                     scene.tell_of("operator", || format!("drive {} is brought back", slot.0));
                     break;
                 }
@@ -174,6 +187,7 @@ pub(crate) async fn tasks(host: &Host) -> Vec<TaskInfo> {
 pub(crate) enum Action {
     Fail,
     TakeOffline,
+    Suspend,
     BringBack,
     ReplaceDead,
     ReplaceServing,
@@ -215,18 +229,23 @@ impl Action {
 }
 
 impl Action {
-    /// The order to take a drive out, which is declared failed or taken offline.
+    /// The order to take a drive out, which is declared failed, taken offline or suspended; that accepts no loss.
     pub(crate) fn take_out(self, drive: String, accept_data_loss: bool) -> Command {
         let (accepted, dry_run) = (None, false);
         match self {
             Action::Fail => Command::DriveFail { drive, accept_data_loss, accepted, dry_run },
+            Action::Suspend => Command::DriveSuspend { drive, accepted, dry_run },
             _ => Command::DriveOffline { drive, accept_data_loss, accepted, dry_run },
         }
     }
 
     /// What is counted when that is done.
     pub(crate) fn deed(self) -> Deed {
-        if self == Action::Fail { Deed::OperatorFails } else { Deed::OperatorTakesOffline }
+        match self {
+            Action::Fail => Deed::OperatorFails,
+            Action::Suspend => Deed::OperatorSuspends,
+            _ => Deed::OperatorTakesOffline,
+        }
     }
 }
 
@@ -311,9 +330,12 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) {
     scene.tell_of("operator", || format!("{action:?} (incident {number})"));
     // Nothing but a lost volume keeps these from being asked: the next look tells of that.
     let _ = match action {
-        Action::Fail | Action::TakeOffline => {
+        Action::Fail | Action::TakeOffline | Action::Suspend => {
             // Draws of its own: histories of seeds that were kept stay what they are where the loss is accepted.
-            let accepts = Rng::new(scene.setup.seed, "acceptance", &format!("number {number}")).chance(1, 2);
+            let mut own = Rng::new(scene.setup.seed, "acceptance", &format!("number {number}"));
+            let accepts = own.chance(1, 2);
+            let is_suspended = action == Action::TakeOffline && !accepts && own.chance(1, 2);
+            let action = if is_suspended { Action::Suspend } else { action };
             take_out(host, action, slot, accepts).await.map(drop)
         }
         Action::BringBack => bring_back(host, false).await,

@@ -49,6 +49,10 @@ pub enum Deed {
     OperatorFails,
     /// An operator takes a drive offline.
     OperatorTakesOffline,
+    /// An operator suspends a drive.
+    OperatorSuspends,
+    /// An operator resumes a drive.
+    OperatorResumes,
     /// An operator who accepts no loss is refused a drive, since that would lose data.
     OperatorIsTold,
     /// An operator is refused a drive, as the volume needs it.
@@ -103,7 +107,7 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 47] = [
+    pub const ALL: [Deed; 49] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -126,6 +130,8 @@ impl Deed {
         Deed::MisdirectsWrite,
         Deed::OperatorFails,
         Deed::OperatorTakesOffline,
+        Deed::OperatorSuspends,
+        Deed::OperatorResumes,
         Deed::OperatorIsTold,
         Deed::OperatorIsRefused,
         Deed::OperatorBringsBack,
@@ -208,6 +214,8 @@ impl Deed {
             Deed::MisdirectsWrite => "misdirected write",
             Deed::OperatorFails => "drive fail",
             Deed::OperatorTakesOffline => "drive offline",
+            Deed::OperatorSuspends => "drive suspend",
+            Deed::OperatorResumes => "drive resume",
             Deed::OperatorIsTold => "drive fail, offline (would lose data)",
             Deed::OperatorIsRefused => "drive fail, offline (is needed)",
             Deed::OperatorBringsBack => "drive online",
