@@ -205,7 +205,7 @@ fn a_label_of_an_earlier_version_is_refused_by_its_number_and_not_overwritten_un
     let info = bench.drive("c");
     assert_eq!(info.state, DriveState::Refused);
     let why = info.reason.unwrap();
-    assert!(why.contains("version 2") && why.contains("versions 3 to 5"), "{why}");
+    assert!(why.contains("version 2") && why.contains("versions 3 to 6"), "{why}");
 }
 
 #[test]
