@@ -29,8 +29,16 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         "foreign-list",
         "task-list",
     ];
-    let drives =
-        ["drive-add", "drive-show", "drive-fail", "drive-offline", "drive-online", "drive-clear-failed"];
+    let drives = [
+        "drive-add",
+        "drive-show",
+        "drive-fail",
+        "drive-offline",
+        "drive-online",
+        "drive-suspend",
+        "drive-resume",
+        "drive-clear-failed",
+    ];
     let volumes =
         ["volume-show", "volume-delete", "volume-forget", "volume-start", "volume-flush", "log-discard"];
     let tasks = ["task-show", "task-pause", "task-resume", "task-stop", "task-set"];
@@ -106,6 +114,7 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         "volume-start",
         "volume-policy",
         "drive-online",
+        "drive-resume",
         "drive-locate",
         "volume-attach",
         "volume-detach",

@@ -325,7 +325,7 @@ fn becomes_the_newest(version: u32) {
 fn a_label_of_a_later_version_is_refused_by_its_number() {
     let Found::Bad(error) = found(&drive_of_version(&label(), 1, VERSION + 1)) else { panic!("it was read") };
     assert_eq!(error.kind, ErrorKind::Version);
-    assert!(error.context.contains("version 6") && error.context.contains("versions 3 to 5"), "{error}");
+    assert!(error.context.contains("version 7") && error.context.contains("versions 3 to 6"), "{error}");
 }
 
 #[test]
