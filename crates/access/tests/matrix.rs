@@ -5,6 +5,33 @@ use controller::{Command, ErrorKind};
 use serde_json::json;
 use std::collections::BTreeSet;
 
+/// Commands that name nothing.
+const LISTS: [&str; 11] = [
+    "drive-list",
+    "volume-list",
+    "log-list",
+    "cache-list",
+    "metrics",
+    "health",
+    "alarm-show",
+    "spare-list",
+    "disk-list",
+    "foreign-list",
+    "task-list",
+];
+
+/// Commands that name a drive.
+const DRIVES: [&str; 8] = [
+    "drive-add",
+    "drive-show",
+    "drive-fail",
+    "drive-offline",
+    "drive-online",
+    "drive-suspend",
+    "drive-resume",
+    "drive-clear-failed",
+];
+
 /// A command of every kind; of those that one role may give in one form and another one in another, both.
 fn commands() -> Vec<(serde_json::Value, &'static str)> {
     let named =
@@ -16,37 +43,14 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
             };
             names.iter().map(one).collect()
         };
-    let lists = [
-        "drive-list",
-        "volume-list",
-        "log-list",
-        "cache-list",
-        "metrics",
-        "health",
-        "alarm-show",
-        "spare-list",
-        "disk-list",
-        "foreign-list",
-        "task-list",
-    ];
-    let drives = [
-        "drive-add",
-        "drive-show",
-        "drive-fail",
-        "drive-offline",
-        "drive-online",
-        "drive-suspend",
-        "drive-resume",
-        "drive-clear-failed",
-    ];
     let volumes =
         ["volume-show", "volume-delete", "volume-forget", "volume-start", "volume-flush", "log-discard"];
     let tasks = ["task-show", "task-pause", "task-resume", "task-stop", "task-set"];
     let start = |what: &str| json!({"command": "task-start", "what": what, "volume": "v"});
     let mut all = [
-        named(&lists, json!({})),
+        named(&LISTS, json!({})),
         named(&["schedule-list", "events-list", "info", "shutdown"], json!({})),
-        named(&drives, json!({"drive": "d"})),
+        named(&DRIVES, json!({"drive": "d"})),
         named(&["drive-forget", "log-remove", "spare-add", "spare-remove"], json!({"drive": "d"})),
         named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
         named(&["drive-rescan"], json!({"drive": "d"})),

@@ -158,16 +158,9 @@ impl Shard {
             ShardMessage::LoseJournal(id, lost, place, done) => {
                 self.lose_journal(id, lost, place.as_ref(), done);
             }
-            ShardMessage::LeaveLogDevice(id, device, done) => {
-                self.change(id, &done, |volume| volume.leave_log_device(device));
-            }
-            ShardMessage::HoldLogDevice(id, device, done) => {
-                let work = async move |volume: Rc<Volume>| volume.hold_log_device(device).await;
-                self.env().spawn("hold a log device", self.clone().answer_with(id, done, work));
-            }
-            ShardMessage::TakeBackLogDevice(id, device, done) => {
-                self.change(id, &done, |volume| volume.take_back_log_device(device));
-            }
+            ShardMessage::LeaveLogDevice(id, device, done) => self.leave_log_device(id, device, &done),
+            ShardMessage::HoldLogDevice(id, device, done) => self.hold_log_device(id, device, done),
+            ShardMessage::TakeBackLogDevice(id, device, done) => self.take_back_log_device(id, device, &done),
             ShardMessage::ReadRoom(room) => inner.resources.clean().set_room(room),
             ShardMessage::SetReads(id, terms, done) => {
                 answer_control(&done, self.volume_or(id).map(|volume| volume.set_reads(terms)));
@@ -342,6 +335,19 @@ impl Shard {
             }
             other => answer_control(&done, other.map(drop)),
         }
+    }
+
+    fn leave_log_device(&self, id: VolumeId, device: Uuid, done: &Done) {
+        self.change(id, done, |volume| volume.leave_log_device(device));
+    }
+
+    fn hold_log_device(&self, id: VolumeId, device: Uuid, done: Done) {
+        let work = async move |volume: Rc<Volume>| volume.hold_log_device(device).await;
+        self.env().spawn("hold a log device", self.clone().answer_with(id, done, work));
+    }
+
+    fn take_back_log_device(&self, id: VolumeId, device: Uuid, done: &Done) {
+        self.change(id, done, |volume| volume.take_back_log_device(device));
     }
 
     fn lose_journal(&self, id: VolumeId, lost: Uuid, place: Option<&JournalPlace>, done: Done) {

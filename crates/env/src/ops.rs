@@ -12,11 +12,10 @@
 
 use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
-use crate::health::DriveHealth;
+use crate::outcome::IoOutcome;
 use crate::oversight::{Exceeded, Heard, Oversight, Terms, count};
 use crate::time::Instant;
-use crate::traffic::{Operation, Timed, TrafficRow};
-use crate::{buffers::Bufs, drive::IoRequest, drive::StatusExtent};
+use crate::traffic::Metered;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -24,44 +23,6 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
-
-/// What an operation came to.
-#[derive(Debug)]
-pub struct IoOutcome {
-    /// How many bytes were moved, or why none.
-    pub result: Result<u64, IoError>,
-    /// The buffers of a read, as they were given, in order.
-    pub buffers: Bufs,
-    /// The answer to a request for block status.
-    pub extents: Vec<StatusExtent>,
-    /// The answer to a request for the drive's health.
-    pub health: Option<Box<DriveHealth>>,
-}
-
-impl IoOutcome {
-    /// A success that moved `bytes`.
-    #[inline]
-    pub fn done(bytes: u64) -> IoOutcome {
-        IoOutcome { result: Ok(bytes), buffers: Bufs::new(), extents: Vec::new(), health: None }
-    }
-
-    /// A failure.
-    pub fn failed(error: IoError) -> IoOutcome {
-        IoOutcome { result: Err(error), buffers: Bufs::new(), extents: Vec::new(), health: None }
-    }
-
-    /// The same with the buffers of a read.
-    #[must_use]
-    #[inline]
-    pub fn with_buffers(self, buffers: Bufs) -> IoOutcome {
-        IoOutcome { buffers, ..self }
-    }
-
-    /// The answer to a request for the drive's health.
-    pub fn with_health(health: DriveHealth) -> IoOutcome {
-        IoOutcome { health: Some(Box::new(health)), ..IoOutcome::done(0) }
-    }
-}
 
 const TIMED_OUT: IoError = IoError::new(IoErrorKind::TimedOut);
 const LATE: IoError = IoError::new(IoErrorKind::Late);
@@ -479,33 +440,6 @@ impl OpTable {
 
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.get()
-    }
-}
-
-/// An operation that is counted as the drive's traffic when the drive returns it.
-pub(crate) struct Metered {
-    row: Rc<TrafficRow>,
-    timed: Timed,
-    bytes: u64,
-}
-
-impl Metered {
-    /// A request begins. What asks the drive about itself is no traffic.
-    pub(crate) fn start(row: &Rc<TrafficRow>, request: &IoRequest, now: Instant) -> Option<Metered> {
-        let operation = Operation::of(request)?;
-        let timed = Timed::start(row, operation, now);
-        Some(Metered { row: row.clone(), timed, bytes: request.range().len.0 })
-    }
-
-    fn end(self, now: Instant, result: &Result<u64, IoError>) {
-        match result {
-            Ok(_) => self.timed.end(&self.row, now, Some(self.bytes)),
-            // It has no such thing, and is asked for something else instead.
-            Err(error) if error.kind == IoErrorKind::NotSupported => {
-                self.row.take_back(self.timed.operation);
-            }
-            Err(_) => self.timed.end(&self.row, now, None),
-        }
     }
 }
 

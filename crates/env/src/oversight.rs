@@ -12,9 +12,9 @@
 
 use crate::error::IoError;
 use crate::executor::{Executor, TaskId};
-use crate::ops::{Metered, Waiter};
+use crate::ops::Waiter;
 use crate::time::Instant;
-use crate::traffic::Operation;
+use crate::traffic::{Metered, Operation};
 use std::cell::{Cell, RefCell};
 use std::fmt::{Display, Formatter};
 use std::rc::{Rc, Weak};

@@ -1,7 +1,8 @@
 //! What answers requests with an async function, and such a thing as a drive.
 
 use crate::drive::{Drive, DriveInfo, IoRequest};
-use crate::ops::{Completion, IoOutcome};
+use crate::ops::Completion;
+use crate::outcome::IoOutcome;
 use crate::runners::Runners;
 use crate::world::Env;
 use std::future::Future;

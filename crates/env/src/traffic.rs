@@ -5,8 +5,10 @@
 //! Budget: 5 ns for an operation, from its start to its end.
 
 use crate::drive::IoRequest;
+use crate::error::{IoError, IoErrorKind};
 use crate::tally::{Tally, TallyRow};
 use crate::time::Instant;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Kinds of operations that are counted apart.
@@ -247,6 +249,33 @@ impl Timed {
     #[inline]
     pub fn end(self, row: &TrafficRow, now: Instant, bytes: Option<u64>) {
         row.end(self.operation, now.since(self.since), bytes);
+    }
+}
+
+/// An operation that is counted as the drive's traffic when the drive returns it.
+pub(crate) struct Metered {
+    row: Rc<TrafficRow>,
+    timed: Timed,
+    bytes: u64,
+}
+
+impl Metered {
+    /// A request begins. What asks the drive about itself is no traffic.
+    pub(crate) fn start(row: &Rc<TrafficRow>, request: &IoRequest, now: Instant) -> Option<Metered> {
+        let operation = Operation::of(request)?;
+        let timed = Timed::start(row, operation, now);
+        Some(Metered { row: row.clone(), timed, bytes: request.range().len.0 })
+    }
+
+    pub(crate) fn end(self, now: Instant, result: &Result<u64, IoError>) {
+        match result {
+            Ok(_) => self.timed.end(&self.row, now, Some(self.bytes)),
+            // It has no such thing, and is asked for something else instead.
+            Err(error) if error.kind == IoErrorKind::NotSupported => {
+                self.row.take_back(self.timed.operation);
+            }
+            Err(_) => self.timed.end(&self.row, now, None),
+        }
     }
 }
 
