@@ -30,6 +30,7 @@ mod missing;
 mod moved;
 mod numbers;
 mod presets;
+mod probes;
 mod read_mode;
 mod recovery;
 mod refused;

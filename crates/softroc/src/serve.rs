@@ -17,7 +17,7 @@ use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use crate::workbench::Workbench;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
-use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply, UpsAddress};
+use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress};
 use env::{Address, Env, Hosts, LimitsByClass, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
@@ -329,12 +329,10 @@ impl Plan {
             disks: maker,
             ups: self.ups.clone(),
         };
-        let controller = Controller::start(env, options, node.engines, node.reports).await;
-        // Who connected before the volumes were there has waited.
-        nbd.accept();
+        let controller = Controller::begin(env, options, node.engines, node.reports);
         let workbench = Workbench::new(&Control::new(&self.state, Some(&self.socket)), controller.clone());
         let end = (ask_to_end, &mut asked_to_end);
-        let served = self.serve_until_asked(env, &nbd, &controller, (setup, &workbench), end).await;
+        let served = self.serve_until_asked(env, &mut nbd, &controller, (setup, &workbench), end).await;
         tracing::info!("stopping: outstanding requests finish first");
         service::stopping();
         workbench.close(env).await;
@@ -370,7 +368,7 @@ impl Plan {
     async fn serve_until_asked(
         &self,
         env: &Env,
-        nbd: &Server<Nbd>,
+        nbd: &mut Server<Nbd>,
         controller: &ControllerHandle,
         (setup, workbench): (Setup, &Workbench),
         (ask_to_end, asked_to_end): (mailbox::Sender<()>, &mut mailbox::Receiver<()>),
@@ -395,6 +393,11 @@ impl Plan {
             tell_first_password(account, password.reveal());
         }
         signals::send_on_interrupt(ask_to_end)?;
+        if !starts(env, controller, asked_to_end).await {
+            return Ok(());
+        }
+        // Hosts that connected before the volumes were there have waited.
+        nbd.accept();
         let volumes = match controller.command(env, Command::VolumeList {}).await {
             Ok(Reply::Volumes { volumes }) => volumes,
             _ => Vec::new(),
@@ -413,6 +416,17 @@ impl Plan {
         asked_to_end.receive().await;
         Ok(())
     }
+}
+
+/// Waits until the controller serves volumes; `false`: it is asked to end before.
+async fn starts(env: &Env, controller: &ControllerHandle, asked_to_end: &mut mailbox::Receiver<()>) -> bool {
+    let mut serves = std::pin::pin!(controller.reaches(env, Phase::Serving));
+    let mut ends = std::pin::pin!(asked_to_end.receive());
+    std::future::poll_fn(|context| match serves.as_mut().poll(context) {
+        std::task::Poll::Ready(()) => std::task::Poll::Ready(true),
+        std::task::Poll::Pending => ends.as_mut().poll(context).map(|_| false),
+    })
+    .await
 }
 
 #[cfg(test)]

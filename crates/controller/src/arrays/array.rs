@@ -131,6 +131,15 @@ impl Array {
         )];
     }
 
+    /// Its drives may be there and have not answered yet: a sentence.
+    pub(crate) fn waits_for_answers(&self, sentence: &str) {
+        if self.is_missing() {
+            *self.reasons.borrow_mut() = vec![sentence.to_owned()];
+        } else {
+            self.known_volumes().iter().for_each(|volume| volume.set_refusal(Some(sentence.to_owned())));
+        }
+    }
+
     /// Whether none of its drives is there.
     pub(crate) fn is_missing(&self) -> bool {
         let places = self.places.borrow();

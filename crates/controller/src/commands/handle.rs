@@ -21,6 +21,20 @@ pub enum Asked {
     Command(Command, Option<Caller>),
     /// To take note of an event that happened outside of it.
     Note(Occurrence),
+    /// To answer when the start has come so far.
+    When(Phase),
+}
+
+/// How far the start of a controller has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum Phase {
+    /// Drives are opened. Questions about volumes, and changes, are refused.
+    #[default]
+    Opening,
+    /// Arrays that are complete serve hosts; others may wait for drives that have not answered. Every command is carried out.
+    Serving,
+    /// No array waits for a drive.
+    Started,
 }
 
 /// An event of an interface: something that happened to accounts or connections.
@@ -61,6 +75,17 @@ impl ControllerHandle {
         answer: impl FnOnce(Result<Reply>) + Send + 'static,
     ) {
         self.send(Asked::Command(command, caller), answer);
+    }
+
+    /// Waits until the start of the controller has come so far, on the controller's own shard. At once if the controller is gone or stops.
+    pub async fn reaches(&self, env: &Env, phase: Phase) {
+        let (sender, mut reply) = mailbox::mailbox(env, 1);
+        self.send(Asked::When(phase), move |result| {
+            if sender.send(result).is_err() {
+                tracing::debug!("nothing waits for the start of the controller any more");
+            }
+        });
+        reply.receive().await;
     }
 
     /// Has the controller take note of an event, from any thread.

@@ -43,6 +43,7 @@ impl Commands {
             hosts: self.arrays.host_count() as u32,
             ups: self.ups.as_ref().map(|ups| ups.info()),
             alarm: self.events.alarm(),
+            awaited: self.inventory.awaited().iter().map(|drive| drive.name.clone()).collect(),
         }
     }
 

@@ -23,7 +23,7 @@ mod report;
 mod revisions;
 mod start;
 
-pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Request};
+pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Phase, Request};
 pub use start::{Controller, Options};
 
 use crate::arrays::Arrays;
@@ -61,7 +61,12 @@ pub(crate) struct Commands {
     attached: disks::Attached,
     changes: RefCell<VecDeque<queue::Change>>,
     change_waiting: Signal,
+    /// Changes whose drives are looked at before they wait for the lock.
+    preparing: Cell<usize>,
     stopping: Cell<bool>,
+    /// How far the start has come, and those who are answered when it has come further.
+    phase: Cell<Phase>,
+    until: RefCell<Vec<(Phase, Answer)>>,
     started_unix_s: u64,
     revisions: revisions::Revisions,
 }

@@ -42,9 +42,11 @@ impl Commands {
 fn report(looked: &Looked) -> HealthReport {
     let mut findings: Vec<Finding> = Vec::new();
     looked.volumes.iter().for_each(|one| findings.extend(volume(looked, one)));
-    findings.extend(looked.drives.iter().filter_map(drive));
+    let is_awaited = |drive: &&DriveInfo| looked.controller.awaited.contains(&drive.name);
+    findings.extend(looked.drives.iter().filter(|drive| !is_awaited(drive)).filter_map(drive));
     findings.extend(looked.spares.iter().filter_map(spare));
     findings.extend(looked.logs.iter().filter(|log| log.in_use).flat_map(log_devices));
+    findings.extend(awaited(&looked.controller));
     findings.extend(ups(&looked.controller));
     findings.extend(checks(looked));
     findings.extend(looked.channels.iter().map(channel));
@@ -280,6 +282,17 @@ fn log_devices(log: &LogInfo) -> Vec<Finding> {
         finding(WellBeing::Warning, format!("drive {}", device.drive), what, todo)
     };
     out.map(told).collect()
+}
+
+/// Drives that have not answered since the start.
+fn awaited(controller: &ControllerInfo) -> Option<Finding> {
+    let drives = &controller.awaited;
+    let what = format!(
+        "the controller is starting: it waits for {}: {}",
+        counted(drives.len(), "drive"),
+        drives.join(", ")
+    );
+    (!drives.is_empty()).then(|| finding(WellBeing::Warning, "controller".to_owned(), what, None))
 }
 
 fn ups(controller: &ControllerInfo) -> Option<Finding> {

@@ -144,8 +144,11 @@ impl Foreign {
         for drive in known {
             // One that is a member, a spare or a log device of ours is not looked at for others' metadata.
             let is_ours = matches!(drive.label(), LabelSeen::Sound(_) | LabelSeen::Log(_));
-            if !is_ours && !self.arrays.is_in_use(&drive) && self.arrays.place_of(&drive).is_none() {
-                drives.extend(scanned(&drive).await);
+            let is_free = !self.arrays.is_in_use(&drive) && self.arrays.place_of(&drive).is_none();
+            if !is_ours && is_free && !drive.is_probed() {
+                let (env, scan) = (self.env.clone(), drive.clone());
+                let scanned = drive.in_time(&self.env, async move { scanned(&env, &scan).await });
+                drives.extend(scanned.await.flatten());
             }
         }
         let with_ddf: Vec<usize> = (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
@@ -279,7 +282,7 @@ impl Scanned {
     }
 }
 
-async fn scanned(drive: &Rc<Drive>) -> Option<Scanned> {
+async fn scanned(env: &Env, drive: &Rc<Drive>) -> Option<Scanned> {
     let access = drive.access()?;
     let ((told, look, places), failed) =
         access.decode(|glimpse| (read(glimpse), ddf::look(glimpse, Effort::Usual), metadata(glimpse))).await;
@@ -296,7 +299,7 @@ async fn scanned(drive: &Rc<Drive>) -> Option<Scanned> {
     let in_front = access.decode(in_front).await.0;
     let has_metadata = !places.is_empty();
     // What cannot be read is told by whoever wants to write there.
-    let contents = access.findings(false).await.unwrap_or_default();
+    let contents = drive.findings(env, false).await.unwrap_or_default();
     Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata, contents, in_front })
 }
 

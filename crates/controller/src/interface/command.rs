@@ -324,6 +324,11 @@ impl Command {
         )
     }
 
+    /// Whether it is carried out while the controller opens its drives.
+    pub(crate) fn is_for_a_start(&self) -> bool {
+        matches!(self, Command::EventsList { .. } | Command::Shutdown {})
+    }
+
     /// Whether it only looks, and changes nothing.
     pub fn only_looks(&self) -> bool {
         use Command::*;

@@ -552,6 +552,9 @@ pub struct ControllerInfo {
     /// The alarm.
     #[serde(default)]
     pub alarm: AlarmInfo,
+    /// Drives that have not answered since the controller was started, by name: arrays that may have them wait for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaited: Vec<String>,
 }
 
 impl fmt::Display for DriveState {

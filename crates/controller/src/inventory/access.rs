@@ -46,6 +46,8 @@ pub(crate) struct Access {
     place: Rc<Cell<TailPlace>>,
     /// What was wished last of its own write cache since it was opened, and what came of it.
     write_cache: Rc<Cell<Option<CacheWish>>>,
+    /// The epoch of the drive, which every write raises: what a probe read before the write counts no more.
+    epoch: Rc<Cell<u64>>,
 }
 
 /// Whether a drive's own write cache is wished to be on, and what came of it.
@@ -74,9 +76,10 @@ impl Access {
         source: Arc<dyn DriveSource>,
         member: Member,
         write_cache: Rc<Cell<Option<CacheWish>>>,
+        epoch: Rc<Cell<u64>>,
     ) -> Access {
-        let (writer, data_writer) = (member.beside(), member.beside());
-        Access { env: env.clone(), source, member, writer, data_writer, place: Rc::default(), write_cache }
+        let (writer, data_writer, place) = (member.beside(), member.beside(), Rc::default());
+        Access { env: env.clone(), source, member, writer, data_writer, place, write_cache, epoch }
     }
 
     /// Asks, and asks again while the system refuses it for now.
@@ -95,14 +98,19 @@ impl Access {
         }
     }
 
-    /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`.
+    /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`; each write of the controller raises its `epoch`.
     ///
     /// # Errors
     /// When it cannot be opened or attached.
-    pub(crate) async fn open(env: &Env, name: &str, traffic: Traffic) -> env::Result<Access> {
+    pub(crate) async fn open(
+        env: &Env,
+        name: &str,
+        traffic: Traffic,
+        epoch: Rc<Cell<u64>>,
+    ) -> env::Result<Access> {
         let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
         let member = Member::attach(env, source.as_ref(), &LIMITS)?;
-        Ok(Access::of(env, source, member, Rc::default()))
+        Ok(Access::of(env, source, member, Rc::default(), epoch))
     }
 
     /// The drive as large as it was before it became larger.
@@ -112,7 +120,7 @@ impl Access {
     pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> env::Result<Access> {
         let source = Arc::new(drives::Beginning::new(self.source.clone(), size));
         let member = Member::attach(env, source.as_ref(), &LIMITS)?;
-        Ok(Access::of(env, source, member, self.write_cache.clone()))
+        Ok(Access::of(env, source, member, self.write_cache.clone(), self.epoch.clone()))
     }
 
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
@@ -216,13 +224,19 @@ impl Access {
         if bytes.len() as u64 == range.len.0 { Ok(bytes) } else { Err(IoError::new(IoErrorKind::Medium)) }
     }
 
+    fn raise_epoch(&self) {
+        self.epoch.set(self.epoch.get() + 1);
+    }
+
     /// Starts a durable write.
     pub(crate) fn write(&self, at: ByteOffset, bytes: &[u8]) -> Io {
+        self.raise_epoch();
         self.writer.write(at, smallvec![Buf::copy_of(bytes).freeze()], Durability::Durable)
     }
 
     /// Starts a write of data, into its cache: what a replay carries out.
     pub(crate) fn write_data(&self, at: ByteOffset, data: Slice) -> Io {
+        self.raise_epoch();
         self.data_writer.write(at, smallvec![data], Durability::Cached)
     }
 
@@ -399,7 +413,7 @@ impl Access {
     ///
     /// # Errors
     /// When its ends cannot be read.
-    pub(crate) async fn findings(&self, carries_label: bool) -> Result<Vec<String>, IoError> {
+    pub(super) async fn findings(&self, carries_label: bool) -> Result<Vec<String>, IoError> {
         let info = self.info();
         let len = signatures::INSPECTED.min(info.size);
         let first = self.read(ByteRange::new(ByteOffset::ZERO, len)).await?;

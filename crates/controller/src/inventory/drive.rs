@@ -1,9 +1,11 @@
 //! A drive that the controller knows.
 
 use super::access::{Access, LabelSeen};
+use super::probe::Probe;
 use super::structures::Written;
 use crate::interface::{Error, ErrorKind, is_volatile};
-use env::{DriveKind, IoErrorKind, Traffic};
+use crate::signals::Attention;
+use env::{DriveKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -61,10 +63,19 @@ pub(crate) struct Drive {
     traffic: Traffic,
     /// What it held before an import that was not finished.
     undo: RefCell<Option<Rc<Undo>>>,
+    /// How often SoftROC wrote to it, closed it or took it into use: what was read of it before counts no more.
+    pub(super) epoch: Rc<Cell<u64>>,
+    /// The probe of it that is under way.
+    pub(super) probe: RefCell<Option<Rc<Probe>>>,
+    /// Whether a probe has ended that nobody waited for any more.
+    pub(super) is_late: Cell<bool>,
+    /// Whether it was asked for its health and has not answered.
+    pub(super) is_asked: Cell<bool>,
+    pub(super) attention: Rc<Attention>,
 }
 
 impl Drive {
-    pub(crate) fn new(name: String, spec: &str) -> Drive {
+    pub(crate) fn new(name: String, spec: &str, attention: &Rc<Attention>) -> Drive {
         Drive {
             name,
             spec: spec.to_owned(),
@@ -84,6 +95,11 @@ impl Drive {
             suspensions: Cell::new(0),
             traffic: Traffic::default(),
             undo: RefCell::default(),
+            epoch: Rc::default(),
+            probe: RefCell::default(),
+            is_late: Cell::new(false),
+            is_asked: Cell::new(false),
+            attention: attention.clone(),
         }
     }
 
@@ -129,6 +145,20 @@ impl Drive {
     /// What it held before an import that was not finished.
     pub(crate) fn undo(&self) -> Option<Rc<Undo>> {
         self.undo.borrow().clone()
+    }
+
+    pub(super) fn set_undo(&self, undo: Option<Rc<Undo>>) {
+        self.undo.replace(undo);
+    }
+
+    /// An array takes it into use: what is being read of it for other purposes counts no more.
+    pub(crate) fn note_use(&self) {
+        self.epoch.set(self.epoch.get() + 1);
+    }
+
+    /// How often SoftROC wrote to it, closed it or took it into use.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
     }
 
     /// What is known of the structure on it, from now on.
@@ -210,6 +240,12 @@ impl Drive {
 
     /// It is used in that way from now on; `whole`: all of it, where that is more. What was written in other ways, and is under way, is remembered.
     pub(super) fn use_by(&self, access: Option<&Access>, whole: Option<&Access>) {
+        self.note_use();
+        self.switch_to(access, whole);
+    }
+
+    /// The same as a probe found it.
+    pub(super) fn switch_to(&self, access: Option<&Access>, whole: Option<&Access>) {
         let before = [self.access.replace(access.cloned()), self.whole.replace(whole.cloned())];
         let is_writing = |access: &Access| access.writes_under_way() > 0;
         self.left.borrow_mut().extend(before.into_iter().flatten().filter(is_writing));
@@ -265,27 +301,8 @@ impl Drive {
         is_volatile(&self.spec)
     }
 
-    /// Opens it, unless it is open; where that fails, it says why.
-    async fn opened(&self, env: &env::Env) -> Option<Access> {
-        if let Some(access) = self.access() {
-            return Some(access);
-        }
-        match Access::open(env, &self.spec, self.traffic.clone()).await {
-            Ok(access) => {
-                *self.access.borrow_mut() = Some(access.clone());
-                let kind = access.info().kind;
-                self.zeroed.set(matches!(kind, DriveKind::Memory | DriveKind::Null));
-                Some(access)
-            }
-            Err(error) => {
-                self.set_problem(Some(unavailable(&self.name, &error)));
-                None
-            }
-        }
-    }
-
     /// Why a drive cannot be used that has that where labels lie.
-    fn problem_with(&self, label: &LabelSeen) -> Option<Error> {
+    pub(super) fn problem_with(&self, label: &LabelSeen) -> Option<Error> {
         match label {
             LabelSeen::Bad(why) => {
                 Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
@@ -302,52 +319,6 @@ impl Drive {
                 ),
             )),
             LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Log(_) => None,
-        }
-    }
-
-    /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
-    pub(crate) async fn look(&self, env: &env::Env) {
-        if !self.is_quiesced(env).await {
-            // One that is draining says so by itself, as long as it is.
-            if !self.is_draining() {
-                self.set_problem(Some(self.not_quiesced()));
-            }
-            return;
-        }
-        let held = self.access();
-        let Some(mut access) = self.opened(env).await else { return };
-        let mut read = access.read_label().await;
-        if held.is_some() && read.as_ref().is_err_and(|error| error.kind == IoErrorKind::Gone) {
-            // What was open ended when the drive went; it may be back.
-            self.close();
-            let Some(again) = self.opened(env).await else { return };
-            access = again;
-            read = access.read_label().await;
-        }
-        match self.settle_end(env, &mut access, read).await {
-            Ok(label) => {
-                self.set_problem(self.problem_with(&label));
-                if !self.is_ambiguous(&label) && !self.is_unread.get() {
-                    self.set_earlier_size(access.info().size);
-                }
-                self.structure.replace(Written::of(&label));
-                let has_structure = !matches!(label, LabelSeen::Blank | LabelSeen::Bad(_));
-                // What is in the journals of a log device may look like anything.
-                let undo = match &label {
-                    LabelSeen::Log(_) => None,
-                    _ => access.read_undo(has_structure).await.map(Rc::new),
-                };
-                self.set_label(label);
-                self.undo.replace(undo);
-            }
-            Err((error, what_helps)) => {
-                self.close();
-                let sentence = format!(
-                    "drive {} cannot be flushed, or read where its label would be ({error}); {what_helps}",
-                    self.name
-                );
-                self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
-            }
         }
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
 //! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
-//! drive's structure goes through [`structures`], one step durable before the next.
+//! drive's structure goes through [`structures`], one step durable before the next. A drive that hangs holds up nothing but what is about it
+//! ([`probe`], [`opening`]).
 //!
 //! **Who may call it**: every room above; it knows of arrays only what a label says.
 
@@ -21,6 +22,8 @@ mod kept;
 mod log_labels;
 mod made_for;
 mod numbers;
+mod opening;
+mod probe;
 mod seen;
 pub(crate) mod structures;
 mod undo_log;
@@ -31,6 +34,7 @@ pub(crate) use drive::{Drive, IsQuiesced, settles};
 use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, HealthInfo, Result};
+use crate::signals::Attention;
 use access::{Access, LabelSeen};
 use deleted::DeletedArray;
 use drive::unavailable;
@@ -43,7 +47,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use structures::{Written, write_structures};
-use units::ByteCount;
 
 /// Where the names of drives are remembered.
 const FILE: &str = "drives.toml";
@@ -63,7 +66,12 @@ struct Hints {
 pub(crate) struct Inventory {
     env: Env,
     events: Rc<Events>,
+    attention: Rc<Attention>,
     drives: RefCell<Vec<Rc<Drive>>>,
+    /// Drives whose first look after the start is not over.
+    opening: opening::Opening,
+    /// Drives that a command names, and that are not registered.
+    newcomers: RefCell<Vec<opening::Newcomer>>,
     /// What drives said of their health, by name.
     health: RefCell<BTreeMap<String, HealthInfo>>,
     /// Drives that failed by their own fault.
@@ -81,11 +89,14 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    pub(crate) fn new(env: &Env, events: &Rc<Events>) -> Rc<Inventory> {
+    pub(crate) fn new(env: &Env, events: &Rc<Events>, attention: &Rc<Attention>) -> Rc<Inventory> {
         Rc::new(Inventory {
             env: env.clone(),
             events: events.clone(),
+            attention: attention.clone(),
             drives: RefCell::default(),
+            opening: opening::Opening::default(),
+            newcomers: RefCell::default(),
             health: RefCell::default(),
             failed: RefCell::default(),
             seen: RefCell::default(),
@@ -104,6 +115,7 @@ impl Inventory {
     /// Takes in drives that are new to it, and remembers them.
     pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) {
         if !new.is_empty() {
+            self.newcomers.borrow_mut().retain(|newcomer| !newcomer.is_one_of(&new));
             self.drives.borrow_mut().extend(new);
             self.remember_drives().await;
         }
@@ -113,7 +125,7 @@ impl Inventory {
     pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) {
         let before = self.drives.borrow().len();
         for drive in gone {
-            drive.close();
+            self.let_newcomer_go(drive);
             self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, drive));
         }
         if self.drives.borrow().len() != before {
@@ -136,34 +148,6 @@ impl Inventory {
         access.erase_log().await?;
         drive.set_label(LabelSeen::Blank);
         Ok(())
-    }
-
-    /// The drives that were remembered and those given, opened and looked at.
-    pub(crate) async fn open_known_drives(&self, given: &[String]) {
-        self.load_failed().await;
-        self.load_seen().await;
-        self.load_deleted().await;
-        self.load_numbers().await;
-        let hints = self.load_hints().await;
-        for spec in hints.drives.iter().chain(given) {
-            if self.drive_called(spec).is_some() && !is_volatile(spec) {
-                continue;
-            }
-            let drive = self.new_drive(spec);
-            hints.sizes.get(spec).into_iter().for_each(|size| drive.set_earlier_size(ByteCount(*size)));
-            drive.wants_room.set(hints.want_room.contains(spec));
-            drive.look(&self.env).await;
-            self.let_wanted_grow(&drive).await;
-            if !hints.drives.contains(spec)
-                && let Err(why) = drive.check_made_for_a_drive().await
-            {
-                tracing::error!("{why}");
-                drive.close();
-                continue;
-            }
-            self.drives.borrow_mut().push(drive);
-        }
-        self.remember_drives().await;
     }
 
     async fn load_hints(&self) -> Hints {
@@ -206,7 +190,7 @@ impl Inventory {
             number += 1;
             name = format!("{spec}#{number}");
         }
-        Rc::new(Drive::new(name, spec))
+        self.unregistered(name, spec)
     }
 
     pub(crate) fn drive_called(&self, name: &str) -> Option<Rc<Drive>> {

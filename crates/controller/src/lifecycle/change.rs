@@ -307,9 +307,8 @@ impl Lifecycle {
         let lost: Vec<usize> = array.lost().into_keys().collect();
         lost.into_iter().filter_map(|slot| array.drive(slot)).for_each(|drive| drive.close());
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
-        for drive in drives.iter().filter(|drive| drive.access().is_none()) {
-            drive.look(&self.env).await;
-        }
+        let is_closed = |drive: &&Rc<Drive>| drive.access().is_none();
+        self.inventory.look_at(drives.iter().filter(is_closed).cloned().collect()).await;
         self.rescan().await;
         let is_away = |drive: &Rc<Drive>| drive.is_draining() || drive.access().is_none();
         drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()

@@ -36,7 +36,7 @@ impl Lifecycle {
             return Err(drive.problem().unwrap_or_else(gone));
         }
         if known.is_none()
-            && let Err(why) = drive.check_made_for_a_drive().await
+            && let Err(why) = drive.check_made_for_a_drive(&self.env).await
         {
             drive.close();
             return Err(why);
@@ -56,13 +56,28 @@ impl Lifecycle {
 
     /// Looks at all drives that are not in use, and which arrays they make.
     pub(crate) async fn rescan(&self) {
-        let drives: Vec<Rc<Drive>> = self.inventory.drives();
-        for drive in drives {
-            if drive.access().is_some() && !self.arrays.is_in_use(&drive) {
-                drive.look(&self.env).await;
-            }
+        let is_free = |drive: &Rc<Drive>| drive.access().is_some() && !self.arrays.is_in_use(drive);
+        let mut free = self.inventory.drives();
+        free.retain(is_free);
+        self.inventory.look_at(free).await;
+        self.take_in_labels().await;
+    }
+
+    /// Drives have answered after those who looked at them had gone on: what their labels say is taken in, and arrays that are complete with them are started.
+    pub(crate) async fn take_in_late(self: &Rc<Self>) {
+        let mut late = self.inventory.drives();
+        late.retain(|drive| drive.take_late() && !self.arrays.is_in_use(drive));
+        if late.is_empty() {
+            return;
         }
         self.take_in_labels().await;
+        for drive in late.iter().filter(|drive| drive.array().is_some()) {
+            let Some((array, _)) = self.arrays.place_of(drive) else { continue };
+            if !array.is_running() && self.waits_for(&array, &self.inventory.awaited()).is_empty() {
+                let started = self.start_array(&array, StartOrder::NONE).await;
+                self.report_not_started(&array, started.err());
+            }
+        }
     }
 
     /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one

@@ -58,6 +58,7 @@ impl Reconciler {
                 if self.attention.is_closing() {
                     return;
                 }
+                self.lifecycle.take_in_late().await;
                 for array in self.arrays.all() {
                     if array.is_running() && !array.has_lost() {
                         self.reconcile_array(&array).await;

@@ -324,6 +324,9 @@ fn controller_facts(info: &ControllerInfo) -> String {
         ("hosts", info.hosts.to_string()),
         ("levels", info.levels.join(" ")),
     ];
+    if !info.awaited.is_empty() {
+        list.push(("starting", format!("waits for {}", info.awaited.join(", "))));
+    }
     list.extend(
         info.ups
             .as_ref()
