@@ -51,6 +51,7 @@ impl Inventory {
         self.load_deleted().await;
         self.load_numbers().await;
         let hints = self.load_hints().await;
+        let patience = self.env.now() + FIRST_WAIT;
         for spec in hints.drives.iter().chain(given) {
             if self.drive_called(spec).is_some() && !is_volatile(spec) {
                 continue;
@@ -63,10 +64,10 @@ impl Inventory {
             drive.set_problem(Some(opening(&drive)));
             let is_given = !hints.drives.contains(spec);
             self.env.spawn("first look", self.clone().first_look(drive.clone(), is_given));
-            let until = self.env.now() + probe::USUAL;
+            let until = patience.min(self.env.now() + probe::USUAL);
             wait_or(&self.env, &self.opening.changed, || !self.is_awaited(&drive), until).await;
         }
-        let until = self.env.now() + FIRST_WAIT;
+        let until = patience.max(self.env.now() + probe::USUAL);
         wait_or(&self.env, &self.opening.changed, || self.opening.awaited.borrow().is_empty(), until).await;
         self.remember_drives().await;
     }
