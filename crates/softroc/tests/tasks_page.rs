@@ -9,7 +9,6 @@ use std::path::Path;
 const REFUSED: &[(&str, &str)] = &[
     ("softroc task pause NUMBER", "no task 999"),
     ("softroc task resume NUMBER", "no task 999"),
-    ("softroc drive clear-failed /dev/sdc", "is not remembered as failed"),
     ("softroc volume start data --degraded", "is started already"),
     ("softroc volume forget data --yes", "is not missing"),
     ("softroc foreign import old", "old"),

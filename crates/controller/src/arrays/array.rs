@@ -11,8 +11,8 @@ use engine::{Change, RegionIndex, RegionSet, Seat, VolumeId};
 use env::sync::Credits;
 use env::{Env, IoErrorKind};
 use ondisk::{
-    Cause, FoundArray, FoundMember, InitRecord, IntentMap, Label, Member, MemberState, Readiness, Role, Runs,
-    Uuid, readiness, slots,
+    Cause, FailedDrive, FoundArray, FoundMember, InitRecord, IntentMap, Label, Member, MemberState,
+    Readiness, Role, Runs, Uuid, readiness, slots,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -511,7 +511,9 @@ impl Array {
             return (DriveState::Missing, place.reason);
         }
         let failed = label.failed.iter().find(|failed| failed.uuid == member.uuid);
-        let failed = failed.map(|failed| format!("drive {} failed ({})", member.name, failed.why));
+        let at = |failed: &FailedDrive| units::utc(failed.at_unix_s);
+        let failed =
+            failed.map(|failed| format!("drive {} failed at {} ({})", member.name, at(failed), failed.why));
         let reason = place.reason.clone().or(failed).or_else(|| Some(ondisk::why(member).to_owned()));
         let missed = || !self.to_rebuild(slot).is_empty();
         match place.role {

@@ -244,12 +244,15 @@ fn drive(drive: &DriveInfo) -> Option<Finding> {
         DriveState::Suspended if is_suspended_by_operator(drive) => format!("softroc drive resume {name}"),
         DriveState::Suspended => format!("softroc drive show {name}"),
         DriveState::Refused => format!("softroc drive show {name}"),
+        DriveState::Foreign => "softroc foreign list".to_owned(),
     };
     let what = match &drive.reason {
         Some(reason) => format!("drive {name}{place} is {state}: {reason}"),
         None => format!("drive {name}{place} is {state}"),
     };
-    Some(finding(WellBeing::Warning, format!("drive {name}"), what, Some(todo)))
+    // One that another system uses is as it should be, until an operator wants it.
+    let status = if state == DriveState::Foreign { WellBeing::Ok } else { WellBeing::Warning };
+    Some(finding(status, format!("drive {name}"), what, Some(todo)))
 }
 
 fn spare(spare: &SpareInfo) -> Option<Finding> {

@@ -26,8 +26,8 @@ use attach::Source;
 use chunks::Fill;
 use content::{Content, Written};
 use env::{
-    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, Error,
-    ErrorKind, HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, DriveSource, Durability, Error, ErrorKind,
+    HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -169,7 +169,7 @@ impl DriveCell {
         DriveInfo {
             name: name.to_owned(),
             identity: DriveIdentity(format!("sim:{}", self.name)),
-            kind: DriveKind::File,
+            kind: self.options.kind,
             size: self.options.size,
             logical_sector: self.options.logical_sector,
             physical_sector: self.options.physical_sector,
