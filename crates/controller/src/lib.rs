@@ -50,7 +50,7 @@ mod signals;
 mod tasks;
 mod ups;
 
-pub use commands::{Answer, Asked, Controller, ControllerHandle, Occurrence, Options, Request};
+pub use commands::{Answer, Asked, Controller, ControllerHandle, Occurrence, Options, Request, Unfinished};
 pub use events::EventCode;
 pub use interface::{
     AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, Blamed, CacheInfo, Caller, Command, ControllerInfo,

@@ -24,6 +24,7 @@ mod kept;
 mod life;
 mod log_devices;
 mod logs;
+mod looks;
 mod lost;
 mod metrics;
 mod missing;

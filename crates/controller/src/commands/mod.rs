@@ -23,7 +23,7 @@ mod report;
 mod revisions;
 mod start;
 
-pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Request};
+pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Request, Unfinished};
 pub use start::{Controller, Options};
 
 use crate::arrays::Arrays;
@@ -41,6 +41,7 @@ use env::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
 const COMMANDS_WAITING: usize = 256;
@@ -62,6 +63,7 @@ pub(crate) struct Commands {
     changes: RefCell<VecDeque<queue::Change>>,
     change_waiting: Signal,
     stopping: Cell<bool>,
+    unfinished: Arc<handle::Unfinished>,
     started_unix_s: u64,
     revisions: revisions::Revisions,
 }

@@ -34,6 +34,7 @@ use env::sync::Signal;
 use env::{Env, Hosts, LimitsByClass, mailbox};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use units::ByteCount;
 
 /// How a controller is started.
@@ -115,8 +116,9 @@ impl Controller {
         env.spawn("numbers", all.clone().keep_numbering());
         env.spawn("disks", all.clone().watch_disks());
         env.spawn("commands", all.clone().take_commands(receiver));
+        let unfinished = all.unfinished.clone();
         env.spawn("changes", all.make_changes());
-        ControllerHandle { commands }
+        ControllerHandle { commands, unfinished }
     }
 }
 
@@ -209,6 +211,7 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         changes: RefCell::default(),
         change_waiting: Signal::default(),
         stopping: Cell::new(false),
+        unfinished: Arc::default(),
         started_unix_s: env.unix_time(),
         revisions: Revisions::default(),
     }

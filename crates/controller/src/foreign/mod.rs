@@ -136,9 +136,16 @@ impl Foreign {
         Rc::new(Foreign { env: env.clone(), events, inventory, arrays, lifecycle })
     }
 
-    /// Reads what all drives carry that serve in no array.
+    /// Looks at all labels again, which may write: what a crash interrupted is settled. Then reads what all drives carry that
+    /// serve in no array. The caller has the turn of changes.
     async fn scan_foreign(&self) -> Scan {
         self.lifecycle.rescan().await;
+        self.read_foreign().await
+    }
+
+    /// Reads what all drives carry that serve in no array. Nothing is written, and no turn is needed: what a change that is
+    /// under way does meanwhile may be seen in part.
+    async fn read_foreign(&self) -> Scan {
         let mut drives = Vec::new();
         let known: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in known {
@@ -162,9 +169,9 @@ impl Foreign {
         Scan { drives, volumes }
     }
 
-    /// `foreign list`.
+    /// `foreign list`: a look. Labels are known as they were when their drives were looked at last.
     pub(crate) async fn list_foreign(&self) -> Reply {
-        let scan = self.scan_foreign().await;
+        let scan = self.read_foreign().await;
         let volumes = (0..scan.volumes.len()).map(|index| self.describe_volume(&scan, index)).collect();
         let mut drives: Vec<ForeignDrive> =
             self.inventory.drives().iter().filter_map(|drive| self.describe_drive(&scan, drive)).collect();
