@@ -171,6 +171,7 @@ fn unknown(desk: &Desk) -> World {
             hosts: 0,
             ups: None,
             alarm: controller::AlarmInfo::default(),
+            nbd: Vec::new(),
         },
         volumes: Vec::new(),
         drives: Vec::new(),

@@ -54,6 +54,7 @@ mod sectors;
 mod set_write_hole;
 mod spares;
 mod starts;
+mod statements;
 mod suspend_by_hand;
 mod suspended;
 mod tasks;

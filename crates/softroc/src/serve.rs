@@ -332,6 +332,7 @@ impl Plan {
             logs,
             disks: maker,
             ups: self.ups.clone(),
+            nbd: nbd.addresses().iter().map(Address::to_string).collect(),
         };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.

@@ -131,6 +131,24 @@ impl Array {
         )];
     }
 
+    /// What it lacks, within a sentence: what was found when its drives were looked at, or else which of them are out.
+    pub(super) fn why_not_whole(&self) -> String {
+        let found = self.reasons.borrow().join("; ");
+        let label = self.label();
+        let is_lost = |slot: &usize| self.lost.borrow().contains_key(slot);
+        let lacks = |slot: &usize| label.member.get(*slot).is_some_and(|member| !member.is_online());
+        let out: Vec<&str> = (0..label.member.len())
+            .filter(|slot| lacks(slot) || is_lost(slot))
+            .map(|slot| label.member[slot].name.as_str())
+            .collect();
+        match (found.is_empty(), out.len()) {
+            (false, _) => found,
+            (true, 0) => "which of its drives were there when it was written to last is not known".to_owned(),
+            (true, 1) => format!("drive {} is out", out[0]),
+            (true, _) => format!("drives {} are out", out.join(", ")),
+        }
+    }
+
     /// Whether none of its drives is there.
     pub(crate) fn is_missing(&self) -> bool {
         let places = self.places.borrow();
@@ -500,7 +518,7 @@ impl Array {
         let will_serve = place.drive.is_some() && matches!(place.role, Role::Current);
         if member.state == MemberState::Online && (self.is_running() || will_serve) {
             let left = self.left(&member.stale).len();
-            let how = if self.is_running() { "is being rebuilt" } else { "is to be rebuilt once started" };
+            let how = if self.is_running() { "is not current" } else { "is to be rebuilt once started" };
             let reason = || format!("drive {} {how}: regions left: {left}", member.name);
             return match left {
                 0 => (DriveState::Online, None),

@@ -15,6 +15,7 @@ use crate::interface::{
 use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
 use crate::lifecycle::{foreign_member, refuse_failed};
+use crate::tasks::About;
 use layout::Level;
 use ondisk::{CacheMode, TailPlace, WriteMode};
 use std::collections::BTreeSet;
@@ -43,6 +44,7 @@ impl Commands {
             hosts: self.arrays.host_count() as u32,
             ups: self.ups.as_ref().map(|ups| ups.info()),
             alarm: self.events.alarm(),
+            nbd: self.nbd.clone(),
         }
     }
 
@@ -82,6 +84,12 @@ impl Commands {
         let member = label.member.get(slot);
         let drive = array.drive(slot);
         let (state, reason) = array.drive_state(slot);
+        let is_lacking = state == DriveState::Rebuilding && array.is_running();
+        let rebuilt = member.filter(|_| is_lacking).and_then(|member| {
+            let how = self.tasks.rebuild_of(&About::of_drive(array.uuid, slot, member.uuid))?;
+            Some(format!("{how}; regions left: {}", array.to_rebuild(slot).len()))
+        });
+        let reason = rebuilt.or(reason);
         let failure = member.and_then(|member| label.failed.iter().find(|of| of.uuid == member.uuid));
         let failure = failure.filter(|_| state == DriveState::Failed).map(FailureInfo::of);
         let since = failure.as_ref().map(|failure| units::utc(failure.at_unix_s));

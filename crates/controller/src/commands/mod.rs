@@ -64,6 +64,7 @@ pub(crate) struct Commands {
     change_waiting: Signal,
     stopping: Cell<bool>,
     unfinished: Arc<handle::Unfinished>,
+    nbd: Vec<String>,
     started_unix_s: u64,
     revisions: revisions::Revisions,
 }

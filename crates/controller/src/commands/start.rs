@@ -56,6 +56,8 @@ pub struct Options {
     pub disks: DiskMaker,
     /// The UPS that the machine hangs on, if there is one to listen to.
     pub ups: Option<UpsAddress>,
+    /// Where the ports of hosts listen, as `info` says it.
+    pub nbd: Vec<String>,
 }
 
 /// The controller: see [`Controller::start`].
@@ -212,6 +214,7 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         change_waiting: Signal::default(),
         stopping: Cell::new(false),
         unfinished: Arc::default(),
+        nbd: options.nbd.clone(),
         started_unix_s: env.unix_time(),
         revisions: Revisions::default(),
     }

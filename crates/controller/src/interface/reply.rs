@@ -422,6 +422,9 @@ pub struct ControllerInfo {
     /// The alarm.
     #[serde(default)]
     pub alarm: AlarmInfo,
+    /// Where volumes are served over NBD: `HOST:PORT` or `unix:PATH`.
+    #[serde(default)]
+    pub nbd: Vec<String>,
 }
 
 impl fmt::Display for VolumeState {

@@ -385,10 +385,6 @@ pub(super) fn unavailable(name: &str, error: &env::Error) -> Error {
     };
     let said = error.to_string();
     let said = if said.contains(name) { said } else { format!("drive {name}: {said}") };
-    let said = match kind {
-        ErrorKind::InUse => format!("{said}; or it is a drive of this controller under another name"),
-        _ => said,
-    };
     Error::new(kind, said)
 }
 

@@ -116,6 +116,7 @@ impl Bench {
             logs: self.logs.clone(),
             disks: self.disks.clone(),
             ups: self.ups.clone(),
+            nbd: vec!["unix:/run/nbd.sock".to_owned()],
         };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;

@@ -8,6 +8,8 @@ mod create;
 mod drive;
 mod explain;
 pub mod foreign;
+#[cfg(test)]
+mod hints;
 mod log;
 mod nbd;
 mod notify;

@@ -194,10 +194,11 @@ impl DriveCell {
             return Err(not_found(name));
         }
         if state.lease.upgrade().is_some() {
-            return Err(Error::new(
-                ErrorKind::InUse,
-                format!("drive {name} is held by another controller (process {})", state.lease_of),
-            ));
+            let holder = match state.lease_of == process {
+                true => "in use by this very process".to_owned(),
+                false => format!("held by another controller (process {})", state.lease_of),
+            };
+            return Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")));
         }
         let lease = Arc::new(Lease);
         state.lease = Arc::downgrade(&lease);
