@@ -172,6 +172,7 @@ fn unknown(desk: &Desk) -> World {
             ups: None,
             alarm: controller::AlarmInfo::default(),
             awaited: Vec::new(),
+            nbd: Vec::new(),
         },
         volumes: Vec::new(),
         drives: Vec::new(),

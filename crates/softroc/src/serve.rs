@@ -1,7 +1,7 @@
 //! `softroc serve`: the controller in the foreground.
 //!
 //! Shard 0 runs on the main thread, with the controller and the listeners; the other shards and the control
-//! socket's HTTP have threads of their own. SIGINT or SIGTERM ends it in order: no more connections, requests under
+//! socket's HTTP have threads of their own. SIGINT, SIGTERM or SIGHUP ends it in order: no more connections, requests under
 //! way finish, volumes are stopped and marked clean, everything is on the drives. A second signal ends it at once,
 //! which loses nothing that was acknowledged.
 
@@ -9,6 +9,7 @@ use crate::attach::LocalDisks;
 use crate::cache;
 use crate::cli::{MetricsCompat, Serve};
 use crate::control::Control;
+use crate::ending::Ending;
 use crate::failure::{Failure, Outcome};
 use crate::guests::Guests;
 use crate::nbd_security;
@@ -44,6 +45,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
         )
         .with_ansi(false)
+        .log_internal_errors(false) // A terminal that has closed does not take that either.
         .init();
     end_with_a_shard();
     serve_the_machine_itself();
@@ -93,6 +95,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         manage: serve.manage.clone(),
         certificate: certificate(serve),
         state: control.state().to_owned(),
+        stop_limit: serve.stop_limit,
     };
     shard.run(async move { plan.serve(&env).await })
 }
@@ -283,6 +286,7 @@ struct Plan {
     manage: Option<Address>,
     certificate: Option<CertificateFiles>,
     state: PathBuf,
+    stop_limit: Duration,
 }
 
 impl Plan {
@@ -328,26 +332,42 @@ impl Plan {
             logs,
             disks: maker,
             ups: self.ups.clone(),
+            nbd: nbd.addresses().iter().map(Address::to_string).collect(),
         };
         let controller = Controller::begin(env, options, node.engines, node.reports);
         let workbench = Workbench::new(&Control::new(&self.state, Some(&self.socket)), controller.clone());
         let end = (ask_to_end, &mut asked_to_end);
         let served = self.serve_until_asked(env, &mut nbd, &controller, (setup, &workbench), end).await;
-        tracing::info!("stopping: outstanding requests finish first");
-        service::stopping();
+        let (ending, served) = match served {
+            Ok(ending) => (ending, Ok(())),
+            Err(failure) => (self.stopping(&controller)?, Err(failure)),
+        };
+        ending.waits_for("a measurement");
         workbench.close(env).await;
+        ending.waits_for("disks of this machine");
         disks.close(env).await;
         if let Some(guests) = guests {
+            ending.waits_for("virtual machines");
             guests.close(env).await;
         }
+        ending.waits_for("outstanding requests of hosts");
         nbd.shut_down(LAST_REQUESTS).await;
+        ending.waits_for("the drives");
         match controller.command(env, Command::Shutdown {}).await {
             Ok(Reply::Done { notes }) => notes.iter().for_each(|note| tracing::info!("{note}")),
             Ok(_) => {}
             Err(error) if error.kind == controller::ErrorKind::Stopping => {}
             Err(error) => return Err(Failure::failed(error)),
         }
+        ending.waits_for("the threads of this process");
         served
+    }
+
+    /// The stop begins: whoever wants to know is told, and its limit counts.
+    fn stopping(&self, controller: &ControllerHandle) -> Outcome<Ending> {
+        tracing::info!("stopping: outstanding requests finish first");
+        service::stopping();
+        Ending::begin(self.stop_limit, controller.unfinished())
     }
 
     /// What is served over HTTP: ports are bound, and not served yet.
@@ -372,7 +392,7 @@ impl Plan {
         controller: &ControllerHandle,
         (setup, workbench): (Setup, &Workbench),
         (ask_to_end, asked_to_end): (mailbox::Sender<()>, &mut mailbox::Receiver<()>),
-    ) -> Outcome {
+    ) -> Outcome<Ending> {
         for port in &setup.metrics.ports {
             tracing::info!("metrics for Prometheus at http://{}/metrics", port.address());
         }
@@ -394,7 +414,7 @@ impl Plan {
         }
         signals::send_on_interrupt(ask_to_end)?;
         if !starts(env, controller, asked_to_end).await {
-            return Ok(());
+            return self.stopping(controller);
         }
         // Hosts that connected before the volumes were there have waited.
         nbd.accept();
@@ -414,7 +434,7 @@ impl Plan {
         );
         service::ready(&format!("serving {}", counted(volumes.len(), "volume")));
         asked_to_end.receive().await;
-        Ok(())
+        self.stopping(controller)
     }
 }
 

@@ -135,7 +135,7 @@ impl From<DriveState> for Tone {
     fn from(state: DriveState) -> Tone {
         match state {
             DriveState::Online | DriveState::Spare | DriveState::Log => Tone::Good,
-            DriveState::Unused => Tone::Idle,
+            DriveState::Unused | DriveState::Foreign => Tone::Idle,
             DriveState::Rebuilding | DriveState::Filling => Tone::Busy,
             DriveState::Offline | DriveState::Stale | DriveState::Suspended => Tone::Warning,
             DriveState::Failed | DriveState::Missing | DriveState::Refused => Tone::Bad,

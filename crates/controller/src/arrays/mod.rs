@@ -40,6 +40,7 @@ mod other_memory;
 pub(crate) mod protection;
 pub(crate) mod reads;
 mod record;
+mod replacement;
 pub(crate) mod reports;
 pub(crate) mod reshape;
 pub(crate) mod sectors;

@@ -75,9 +75,11 @@ impl Commands {
             // It takes as long as drives or the kernel take; nothing else has to wait for it.
             let this = self.clone();
             self.env.spawn("command apart", async move {
-                let asked = Order::of(&command);
+                let (asked, only_looks) = (Order::of(&command), command.only_looks());
                 let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
-                this.note_asked(caller.as_ref(), &asked, told, &reply);
+                if !only_looks {
+                    this.note_asked(caller.as_ref(), &asked, told, &reply);
+                }
                 answer(reply);
             });
             return;
@@ -259,7 +261,6 @@ impl Commands {
                 Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes })
             }
             Command::LogRemove { drive } => done(self.lifecycle.remove_log(&drive).await),
-            Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::ForeignImport { volume, name } => {
                 self.imported(self.foreign.import(&volume, name).await).await
             }
@@ -320,6 +321,7 @@ impl Commands {
         match command {
             Command::AlarmSet { to } => Ok(Reply::Alarm { alarm: self.events.set_alarm(to).await? }),
             Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
+            Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::CacheList {} => Ok(Reply::Memories { memories: self.arrays.other_memories().await? }),
             Command::CacheRemove { memory } => done(self.arrays.remove_memory(&memory).await),
             Command::DriveLocate { drive, on } => {
@@ -392,12 +394,17 @@ impl Commands {
     }
 
     /// `shutdown`: everything is stopped in order. Notes, a sentence each.
-    async fn shut_down(&self) -> Vec<String> {
+    async fn shut_down(self: &Rc<Self>) -> Vec<String> {
+        let arrays = self.arrays.all();
+        self.unfinished.begin(arrays.iter().filter(|array| array.is_running()).count() as u64);
+        self.tell_unfinished();
+        self.env.spawn("what is not stopped yet", self.clone().keep_telling_unfinished());
         self.tasks.close().await;
         self.inventory.wait_no_longer();
         self.lifecycle.remember_arrays().await;
         self.inventory.store_seen().await;
-        let notes = self.lifecycle.stop_all().await;
+        let notes = self.lifecycle.stop_all(|| self.unfinished.one_less()).await;
+        self.tell_unfinished();
         self.arrays.close_memory().await;
         let text = "the controller was shut down".to_owned();
         self.events.report(
@@ -410,6 +417,24 @@ impl Commands {
         self.events.close().await;
         self.inventory.close();
         notes
+    }
+}
+
+/// How often a stop says what it has not finished.
+const TELL_UNFINISHED: Duration = Duration::from_secs(1);
+
+impl Commands {
+    /// Says what the cache has yet, to whoever watches over the stop.
+    fn tell_unfinished(&self) {
+        let volumes = self.arrays.all().into_iter().flat_map(|array| array.volumes());
+        self.unfinished.set_dirty(volumes.map(|volume| volume.cache_info().dirty_bytes).sum());
+    }
+
+    async fn keep_telling_unfinished(self: Rc<Self>) {
+        while !self.stopping.get() {
+            self.tell_unfinished();
+            self.env.sleep(TELL_UNFINISHED).await;
+        }
     }
 }
 

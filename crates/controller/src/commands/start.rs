@@ -34,6 +34,7 @@ use env::{Env, Hosts, LimitsByClass, mailbox};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use units::ByteCount;
 
 /// How a controller is started.
@@ -55,6 +56,8 @@ pub struct Options {
     pub disks: DiskMaker,
     /// The UPS that the machine hangs on, if there is one to listen to.
     pub ups: Option<UpsAddress>,
+    /// Where the ports of hosts listen, as `info` says it.
+    pub nbd: Vec<String>,
 }
 
 /// The controller: see [`Controller::start`].
@@ -90,8 +93,9 @@ impl Controller {
         let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
         let all = Rc::new(joined(env, shards, &options));
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
+        let unfinished = all.unfinished.clone();
         env.spawn("start", all.start_up(options, receiver));
-        ControllerHandle { commands }
+        ControllerHandle { commands, unfinished }
     }
 }
 
@@ -264,6 +268,8 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         stopping: Cell::new(false),
         phase: Cell::default(),
         until: RefCell::default(),
+        unfinished: Arc::default(),
+        nbd: options.nbd.clone(),
         started_unix_s: env.unix_time(),
         revisions: Revisions::default(),
     }

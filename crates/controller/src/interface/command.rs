@@ -321,6 +321,7 @@ impl Command {
                 | AlarmSet { .. }
                 | CacheList {}
                 | CacheRemove { .. }
+                | ForeignList {}
         )
     }
 

@@ -12,6 +12,7 @@ mod caller;
 mod command;
 mod costs;
 mod disks;
+mod drives;
 mod error;
 mod foreign;
 mod health;
@@ -35,6 +36,7 @@ pub use costs::DriveCost;
 pub use disks::{
     AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks,
 };
+pub use drives::{DriveInfo, DriveNumbers, DriveState, FailureInfo, ForeignArray};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
@@ -46,8 +48,7 @@ pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetric
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
-    VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
 };
 pub use report::{Finding, HealthReport, WellBeing};
 pub use reshape::{LayoutInfo, ReshapeInfo, ReshapeVolume};

@@ -3,12 +3,13 @@
 //! A read or flush that the system refuses for now is asked for again for some time: a drive whose label is not read counts as missing, and
 //! nothing is wrong with it.
 
+use crate::interface::ForeignArray;
 use env::{
     Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind,
     LimitsByClass, Member, MeteredSource, Overseer, Slice, Traffic,
 };
 use ondisk::ddf::{self, Site};
-use ondisk::foreign::Glimpse;
+use ondisk::foreign::{self, Format, Glimpse};
 use ondisk::{
     Area, BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, RecordCopies, Tail, TailPlace,
     intent,
@@ -406,6 +407,29 @@ impl Access {
             self.write(place.start, &vec![0; place.len.as_usize()]).await.result?;
         }
         Ok(())
+    }
+
+    /// The array of another system that the drive is a member of, by what it says alone. What cannot be read names none.
+    pub(super) async fn foreign_array(&self, label: &LabelSeen) -> Option<ForeignArray> {
+        let (told, unnamed) = match label {
+            LabelSeen::Blank => (self.decode(foreign::read).await.0, None),
+            LabelSeen::Foreign(drive) => {
+                let named = ForeignArray {
+                    format: Format::Ddf.to_string(),
+                    name: drive.structure.header.group.to_string(),
+                };
+                (ddf::tell(&[drive]).into_iter().next().unwrap_or_default(), Some(named))
+            }
+            LabelSeen::Sound(_) | LabelSeen::Headless(_) | LabelSeen::Log(_) | LabelSeen::Bad(_) => {
+                return None;
+            }
+        };
+        let newest = told.records.iter().map(|record| &record.volume).max_by_key(|of| of.created_unix_s);
+        let named = newest.map(|volume| {
+            let name = if volume.name.is_empty() { &volume.identity.text } else { &volume.name };
+            ForeignArray { format: volume.format.to_string(), name: name.clone() }
+        });
+        named.or(unnamed)
     }
 
     /// What the drive holds besides a label of ours, if it carries one: what a person should know before it is

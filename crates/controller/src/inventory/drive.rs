@@ -3,7 +3,7 @@
 use super::access::{Access, LabelSeen};
 use super::probe::Probe;
 use super::structures::Written;
-use crate::interface::{Error, ErrorKind, is_volatile};
+use crate::interface::{Error, ErrorKind, ForeignArray, is_volatile};
 use crate::signals::Attention;
 use env::{DriveKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
@@ -53,6 +53,8 @@ pub(crate) struct Drive {
     /// Why it cannot be used: a kind and a sentence.
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
+    /// The array of another system that it is a member of, when it was last looked at.
+    foreign: RefCell<Option<ForeignArray>>,
     /// The structure that it has, as it was last read or written.
     pub(super) structure: RefCell<Written>,
     /// Whether it is known to hold nothing but zeroes where data goes.
@@ -89,6 +91,7 @@ impl Drive {
             draining: RefCell::default(),
             problem: RefCell::default(),
             label: RefCell::new(LabelSeen::Blank),
+            foreign: RefCell::default(),
             structure: RefCell::new(Written::Nothing),
             zeroed: Cell::new(false),
             medium_errors: Cell::new(0),
@@ -185,6 +188,16 @@ impl Drive {
 
     pub(crate) fn set_label(&self, label: LabelSeen) {
         *self.label.borrow_mut() = label;
+        *self.foreign.borrow_mut() = None;
+    }
+
+    pub(super) fn set_foreign(&self, foreign: Option<ForeignArray>) {
+        self.foreign.replace(foreign);
+    }
+
+    /// The array of another system that it is a member of.
+    pub(crate) fn foreign(&self) -> Option<ForeignArray> {
+        self.foreign.borrow().clone()
     }
 
     /// Its label, if it is that of a member of an array, or of a replacement.
@@ -210,6 +223,12 @@ impl Drive {
         }
     }
 
+    /// The same, and of a device that has no serial number how it is opened: another one that is opened so counts as
+    /// this one, which an operator can correct. Known on this machine alone.
+    pub(crate) fn identity_here(&self) -> String {
+        self.lasting_identity().unwrap_or_else(|| format!("opened as:{}", self.spec))
+    }
+
     /// Its size and its blocks, as a label records them; of a drive that is not open, nothing.
     pub(crate) fn extent(&self) -> (ByteCount, SectorSize) {
         let info = self.access().map(|access| (access.info().size, access.info().logical_sector));
@@ -221,11 +240,6 @@ impl Drive {
         let (size, block) = self.extent();
         member.name.clone_from(&self.name);
         (member.size_bytes, member.block_bytes) = (size.0, block.bytes().0);
-    }
-
-    /// Whether what it carries is the structure of another system.
-    pub(crate) fn is_foreign(&self) -> bool {
-        matches!(&*self.label.borrow(), LabelSeen::Foreign(_))
     }
 
     /// The array that its label names.
@@ -302,14 +316,14 @@ impl Drive {
     }
 
     /// Why a drive cannot be used that has that where labels lie.
-    pub(super) fn problem_with(&self, label: &LabelSeen) -> Option<Error> {
+    pub(super) fn problem_with(&self, label: &LabelSeen, foreign: Option<&ForeignArray>) -> Option<Error> {
         match label {
             LabelSeen::Bad(why) => {
                 Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
             }
             LabelSeen::Foreign(drive) => Some(Error::new(
                 ErrorKind::WrongState,
-                format!("drive {} {}", self.name, describe_foreign(drive)),
+                format!("drive {} {}", self.name, describe_foreign(drive, foreign)),
             )),
             LabelSeen::Headless(headless) => Some(Error::new(
                 ErrorKind::WrongState,
@@ -324,16 +338,14 @@ impl Drive {
 }
 
 /// That a drive's structure is somebody else's, to be read behind its name.
-fn describe_foreign(drive: &ondisk::ddf::Drive) -> String {
-    let header = &drive.structure.header;
-    match header.group.vendor() {
-        Some("SoftROC") => {
-            "belongs to an array that other software has changed since SoftROC used it; run 'softroc foreign list'"
-                .to_owned()
-        }
-        Some(vendor) => format!("belongs to an array that {vendor} made (DDF); run 'softroc foreign list'"),
-        None => "belongs to an array of another controller (DDF); run 'softroc foreign list'".to_owned(),
-    }
+fn describe_foreign(drive: &ondisk::ddf::Drive, array: Option<&ForeignArray>) -> String {
+    let name = array.map_or_else(String::new, |array| format!(" '{}'", array.name));
+    let whose = match drive.structure.header.group.vendor() {
+        Some("SoftROC") => ", which other software has changed since SoftROC used it".to_owned(),
+        Some(vendor) => format!(" that {vendor} made (DDF)"),
+        None => " of another controller (DDF)".to_owned(),
+    };
+    format!("belongs to the array{name}{whose}; run 'softroc foreign list'")
 }
 
 /// Why a drive cannot be opened, for whoever named it.
@@ -346,10 +358,6 @@ pub(super) fn unavailable(name: &str, error: &env::Error) -> Error {
     };
     let said = error.to_string();
     let said = if said.contains(name) { said } else { format!("drive {name}: {said}") };
-    let said = match kind {
-        ErrorKind::InUse => format!("{said}; or it is a drive of this controller under another name"),
-        _ => said,
-    };
     Error::new(kind, said)
 }
 

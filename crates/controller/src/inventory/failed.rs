@@ -2,13 +2,14 @@
 //!
 //! A drive that cannot write, or does not answer, may do so again after the next power cycle, and fail again when it is
 //! needed. So it is remembered twice: in the label of the array that it failed in ([`ondisk::Label::failed`]), which
-//! comes along to another machine, and here, by the drive's identity, for drives whose array is gone. It is no spare and
+//! comes along to another machine, and here, by the drive's identity, for drives whose array is gone. A drive that an
+//! operator declared failed is remembered likewise. It is no spare and
 //! counts as unused for nobody until an operator clears it. A drive that merely vanished (a cable, a path) is not
 //! remembered: it may come back.
 
 use super::{Drive, Inventory};
 use crate::events::EventCode;
-use ondisk::FailedDrive;
+use ondisk::{FailedDrive, Uuid};
 use serde::{Deserialize, Serialize};
 
 /// Where failed drives are remembered.
@@ -29,32 +30,34 @@ impl Inventory {
         if failed.is_empty() {
             return None;
         }
-        let identity = drive.lasting_identity();
+        let identity = drive.access().is_some().then(|| drive.identity_here());
         let own = drive.member_label().map(|label| label.drive).or(drive.spare().map(|spare| spare.drive));
         let uuid = own.or(drive.log_label().map(|label| label.device));
-        let is_it =
-            |one: &&FailedDrive| identity.is_some() && identity == one.identity || uuid == Some(one.uuid);
+        let is_it = |one: &&FailedDrive| match &identity {
+            Some(_) => identity == one.identity || uuid == Some(one.uuid),
+            // It does not open, so that nothing but its name is left to know it by.
+            None => one.name == drive.name || uuid == Some(one.uuid),
+        };
         failed.iter().find(is_it).cloned()
     }
 
-    /// Whether a failure is remembered.
-    pub(crate) fn knows_failed(&self, failure: &FailedDrive) -> bool {
-        self.failed.borrow().iter().any(|one| one.uuid == failure.uuid)
+    /// Remembers what failed, until the next restart unless it is [stored](Self::store_failed). What is known already stays
+    /// as it is. Whether there is news.
+    pub(crate) fn note_failed(&self, news: &[FailedDrive]) -> bool {
+        let mut failed = self.failed.borrow_mut();
+        let before = failed.len();
+        for one in news {
+            if failed.iter().all(|other| other.uuid != one.uuid) {
+                failed.push(one.clone());
+            }
+        }
+        failed.len() > before
     }
 
-    /// Remembers what failed. What is known already stays as it is.
-    pub(crate) async fn remember_failed(&self, news: &[FailedDrive]) {
-        let is_news = {
-            let mut failed = self.failed.borrow_mut();
-            let before = failed.len();
-            for one in news {
-                if failed.iter().all(|other| other.uuid != one.uuid) {
-                    failed.push(one.clone());
-                }
-            }
-            failed.len() > before
-        };
-        if is_news {
+    /// Remembers the failure of a drive that is no member of anything yet.
+    pub(crate) async fn remember_failure(&self, drive: &Drive, uuid: Uuid, why: String, at_unix_s: u64) {
+        let identity = drive.access().is_some().then(|| drive.identity_here());
+        if self.note_failed(&[FailedDrive { uuid, identity, name: drive.name.clone(), why, at_unix_s }]) {
             self.store_failed().await;
         }
     }
@@ -82,7 +85,8 @@ impl Inventory {
         }
     }
 
-    async fn store_failed(&self) {
+    /// Stores what is remembered of failed drives.
+    pub(crate) async fn store_failed(&self) {
         let drive = self.failed.borrow().clone();
         if let Err(why) = self.store(FILE, &Remembered { drive }).await {
             self.events.report(

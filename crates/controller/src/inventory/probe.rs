@@ -20,7 +20,7 @@ use super::access::{Access, LabelSeen};
 use super::drive::{Drive, unavailable};
 use super::grown::Ending;
 use super::structures::Written;
-use crate::interface::{Error, ErrorKind};
+use crate::interface::{Error, ErrorKind, ForeignArray};
 use crate::signals::wait_or;
 use env::sync::Signal;
 use env::{DriveKind, Env, Instant, IoError, IoErrorKind, Traffic};
@@ -94,6 +94,8 @@ struct Label {
     /// The kind of the drive, if the probe opened it.
     opened: Option<DriveKind>,
     label: LabelSeen,
+    /// The array of another system that the drive is a member of.
+    foreign: Option<ForeignArray>,
     undo: Option<Rc<Undo>>,
     /// Whether the earlier end of the drive could not be read.
     is_unread: bool,
@@ -137,10 +139,11 @@ impl Question {
             LabelSeen::Log(_) => None,
             _ => settled.access.read_undo(has_structure).await.map(Rc::new),
         };
+        let foreign = settled.access.foreign_array(&settled.label).await;
         let is_as_before = !opened && settled.whole.is_none();
         let ways = (!is_as_before).then_some((settled.access, settled.whole));
         let (label, is_unread) = (settled.label, settled.is_unread);
-        Ok(Found::Label(Box::new(Label { ways, opened: kind, label, undo, is_unread })))
+        Ok(Found::Label(Box::new(Label { ways, opened: kind, label, foreign, undo, is_unread })))
     }
 }
 
@@ -221,7 +224,7 @@ impl Drive {
     }
 
     fn take_found(&self, found: Found) {
-        let Label { ways, opened, label, undo, is_unread } = match found {
+        let Label { ways, opened, label, foreign, undo, is_unread } = match found {
             Found::Label(label) => *label,
             Found::Unusable(error) => {
                 self.switch_to(None, None);
@@ -235,7 +238,7 @@ impl Drive {
             self.set_zeroed(matches!(kind, DriveKind::Memory | DriveKind::Null));
         }
         self.is_unread.set(is_unread);
-        self.set_problem(self.problem_with(&label));
+        self.set_problem(self.problem_with(&label, foreign.as_ref()));
         if let Some(access) = self.access()
             && !self.is_ambiguous(&label)
             && !is_unread
@@ -244,6 +247,7 @@ impl Drive {
         }
         self.structure.replace(Written::of(&label));
         self.set_label(label);
+        self.set_foreign(foreign);
         self.set_undo(undo);
     }
 

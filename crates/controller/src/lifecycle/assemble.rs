@@ -445,11 +445,13 @@ impl Lifecycle {
         self.arrays.commit(array, label, Vec::new()).await && is_clean
     }
 
-    /// Every array is stopped in order. Notes, a sentence each.
-    pub(crate) async fn stop_all(&self) -> Vec<String> {
+    /// Every array is stopped in order; `stopped` is told of each. Notes, a sentence each.
+    pub(crate) async fn stop_all(&self, stopped: impl Fn()) -> Vec<String> {
         let mut notes = Vec::new();
-        for array in self.arrays.all() {
-            if array.is_running() && !self.stop_array(&array).await {
+        for array in self.arrays.all().into_iter().filter(|array| array.is_running()) {
+            let is_clean = self.stop_array(&array).await;
+            stopped();
+            if !is_clean {
                 let left = array.marked().len();
                 let names = array.names();
                 let left = counted(left, "region");

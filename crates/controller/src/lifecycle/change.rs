@@ -159,7 +159,8 @@ impl Lifecycle {
             Cause::OperatorSuspended => BY_OPERATOR,
             _ => "declared failed by an operator",
         };
-        let failing = vec![Failing { slot, cause: *cause, what: what.to_owned(), is_lasting: false }];
+        let is_lasting = *cause == Cause::Operator;
+        let failing = vec![Failing { slot, cause: *cause, what: what.to_owned(), is_lasting }];
         if !self.arrays.put_out(&array, failing).await {
             return Err(not_recorded(&array, text));
         }

@@ -1,15 +1,25 @@
 //! `drive clear-failed`: an operator trusts a drive again that had failed.
 
 use crate::events::EventCode;
-use crate::interface::{Error, ErrorKind, Result};
+use crate::interface::{Error, ErrorKind, ForeignArray, Result};
 use crate::lifecycle::{Lifecycle, OfDrive};
 use ondisk::FailedDrive;
 
 /// Why a drive that failed is not taken, and what an operator can do.
 pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
     let sentence = format!(
-        "drive {name} failed before ({}); replace it; or, if it was repaired, run 'softroc drive clear-failed {name}'",
+        "drive {name} failed at {} ({}); replace it; or, if it was repaired, run 'softroc drive clear-failed {name}'",
+        units::utc(failure.at_unix_s),
         failure.why
+    );
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// Why a member of another system's array is not taken, and what an operator can do.
+pub(crate) fn foreign_member(name: &str, array: &ForeignArray) -> Error {
+    let sentence = format!(
+        "drive {name} is a member of the array {} of another system ({}); run 'softroc foreign list'",
+        array.name, array.format
     );
     Error::new(ErrorKind::WrongState, sentence)
 }

@@ -296,6 +296,10 @@ impl Lifecycle {
             return Err(error);
         }
         self.forget_taken(&array, std::slice::from_ref(&drive));
+        // The order named it.
+        if let Some(failure) = self.inventory.failure_of(&drive) {
+            self.inventory.clear_failed(&failure).await;
+        }
         self.arrays.go_on_with(&array).await;
         let note = match array.places()[slot].replacement.is_some() {
             true => format!("it is being filled from drive {slot}, which serves until then"),

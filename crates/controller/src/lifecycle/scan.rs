@@ -295,7 +295,9 @@ impl Lifecycle {
                 drive.name
             ));
         }
-        if drive.array().is_none() {
+        // What is left of an import that was interrupted may wait for it.
+        let settles = self.inventory.drives().iter().any(|drive| drive.undo().is_some());
+        if drive.array().is_none() && !settles {
             return notes;
         }
         self.rescan().await;

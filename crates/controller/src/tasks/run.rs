@@ -24,6 +24,9 @@ const TRY_WINDOW_AGAIN: Duration = Duration::from_secs(60);
 /// How long what a step has done may take to be recorded, before what is left is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
 
+/// What a task does meanwhile.
+const RECORDING: &str = "all of it is done; the drives are flushed, and that is recorded";
+
 impl Tasks {
     /// Has a task carried out from now on, unless somebody does.
     pub(super) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
@@ -187,6 +190,7 @@ impl Tasks {
             task.change(&self.env, |record| record.left = Some(Vec::new()));
             return;
         }
+        task.stand(&self.env, TaskState::Running, Some(RECORDING.to_owned()));
         let until = self.env.now() + RECORDED;
         let more = || !matches!(self.next_of(task), Next::Step(_));
         crate::signals::wait_or(&self.env, self.attention.changed(), more, until).await;

@@ -127,6 +127,7 @@ impl Bench {
             logs: self.logs.clone(),
             disks: self.disks.clone(),
             ups: self.ups.clone(),
+            nbd: vec!["unix:/run/nbd.sock".to_owned()],
         };
         let handle = Controller::begin(&env, options, senders, receiver);
         self.handle = Some(handle.clone());

@@ -100,6 +100,7 @@ fn drive(drive: &DriveInfo) -> Option<String> {
         | DriveState::Unused
         | DriveState::Filling
         | DriveState::Spare
+        | DriveState::Foreign
         | DriveState::Log => warning.map(|why| format!("drive {} {why}", drive.name)),
         state @ (DriveState::Failed
         | DriveState::Offline
