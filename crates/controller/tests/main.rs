@@ -53,6 +53,7 @@ mod sectors;
 mod set_write_hole;
 mod spares;
 mod starts;
+mod state_files;
 mod suspend_by_hand;
 mod suspended;
 mod tasks;

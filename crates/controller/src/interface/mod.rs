@@ -21,6 +21,7 @@ mod logs;
 mod memories;
 mod metrics;
 pub(crate) mod modes;
+mod numbers;
 mod presets;
 mod reply;
 mod report;
@@ -43,11 +44,12 @@ pub use limits::{DriveLimit, LimitSource, SuspendedBy, SuspensionInfo};
 pub use logs::{DiscardLog, Discarded, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use memories::{MemoryInfo, MemoryVolume};
 pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use numbers::DriveNumbers;
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
-    VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo,
+    VolumeState,
 };
 pub use report::{Finding, HealthReport, WellBeing};
 pub use reshape::{LayoutInfo, ReshapeInfo, ReshapeVolume};

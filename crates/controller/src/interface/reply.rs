@@ -1,9 +1,9 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    AlarmInfo, Caller, CoverageInfo, DiskInfo, DriveCost, DriveWork, ForeignDrive, ForeignVolume, HealthInfo,
-    HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo,
-    SuspensionInfo, TaskInfo, UpsInfo,
+    AlarmInfo, Caller, CoverageInfo, DiskInfo, DriveCost, DriveNumbers, DriveWork, ForeignDrive,
+    ForeignVolume, HealthInfo, HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo,
+    ScheduleInfo, SpareInfo, SuspensionInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -286,17 +286,6 @@ pub struct DriveInfo {
     pub revision: u64,
 }
 
-/// The numbers of a drive. No other drive has the same device number, ever.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub struct DriveNumbers {
-    /// Its enclosure; 252 for all drives that are in none, or do not say in which.
-    pub enclosure: u32,
-    /// Its slot there: the bay, where the drive says which; otherwise a number that no other drive has.
-    pub slot: u32,
-    /// Its own number.
-    pub device: u32,
-}
-
 /// How a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -471,6 +460,9 @@ pub struct VolumeInfo {
     /// The number of its array (its drive group), which no other array has, ever.
     #[serde(default)]
     pub group: Option<u32>,
+    /// Whether it may have had other numbers before: [`ControllerInfo::provisional_numbers`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub provisional: bool,
     /// A number that is higher after each change of what is said of it; what is counted or measured does not count.
     #[serde(default)]
     pub revision: u64,
@@ -528,6 +520,9 @@ pub struct ControllerInfo {
     /// Its serial number: that of its state folder, made at the first start.
     #[serde(default)]
     pub serial: String,
+    /// Why all numbers of drives and volumes are provisional, and what to do: a sentence; `None`: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisional_numbers: Option<String>,
     /// Since when it runs, in seconds since 1970.
     pub started_unix_s: u64,
     /// Threads that serve I/O.
