@@ -159,6 +159,7 @@ fn unknown(desk: &Desk) -> World {
         port,
         info: ControllerInfo {
             serial: String::new(),
+            provisional_numbers: None,
             version: String::new(),
             started_unix_s: 0,
             shards: 0,

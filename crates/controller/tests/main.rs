@@ -55,6 +55,7 @@ mod sectors;
 mod set_write_hole;
 mod spares;
 mod starts;
+mod state_files;
 mod statements;
 mod suspend_by_hand;
 mod suspended;

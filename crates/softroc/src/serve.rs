@@ -401,8 +401,11 @@ impl Plan {
             tracing::info!("management at https://{address}; its certificate's SHA-256 is {fingerprint}");
         }
         let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
-        std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n")
-            .map_err(|error| Failure::failed(format!("cannot write {ENDPOINTS}: {error}")))?;
+        if let Err(error) = std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n") {
+            tracing::warn!(
+                "cannot write {ENDPOINTS} in the state folder ({error}): commands find NBD by 'softroc volume show' alone; make room there, and start again"
+            );
+        }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
         let mut control = api::Server::start(setup, controller.clone(), workbench, move || {

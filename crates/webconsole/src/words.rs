@@ -147,7 +147,7 @@ impl From<TaskState> for Tone {
     fn from(state: TaskState) -> Tone {
         match state {
             TaskState::Running => Tone::Busy,
-            TaskState::Paused | TaskState::Waiting | TaskState::Stopped => Tone::Idle,
+            TaskState::Paused | TaskState::Waiting | TaskState::Stopped | TaskState::Cancelled => Tone::Idle,
             TaskState::Done => Tone::Good,
             TaskState::Failed => Tone::Bad,
         }

@@ -33,6 +33,7 @@ impl Commands {
         ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             serial: self.inventory.serial(),
+            provisional_numbers: self.inventory.provisional_numbers(),
             started_unix_s: self.started_unix_s,
             shards: self.arrays.shard_count() as u16,
             levels: Level::ALL.iter().map(|level| level.name().to_owned()).collect(),
@@ -315,6 +316,7 @@ impl Commands {
             last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),
             number: self.inventory.volume_number(volume.uuid()),
             group: self.inventory.group_number(array.uuid),
+            provisional: self.inventory.has_provisional_numbers(),
             revision: 0,
             array_revision: 0,
         })

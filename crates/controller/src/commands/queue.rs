@@ -158,13 +158,7 @@ impl Commands {
             Command::TaskShow { task } => {
                 self.tasks.find_task(*task).map(|task| self.tasks.task_reply(&task, Vec::new()))
             }
-            Command::TaskStart(start) if !start.what.is_init() => self.tasks.start_task(start),
-            Command::TaskPause { task } => self.tasks.pause_task(*task),
-            Command::TaskResume { task } => self.tasks.resume_task(*task),
-            Command::TaskStop { task } => self.tasks.stop_task(*task),
-            Command::TaskSet(set) => self.tasks.set_task(set),
             Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
-            Command::TaskSchedule(set) => self.tasks.set_schedule(set),
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
@@ -200,6 +194,11 @@ impl Commands {
             | Command::LogAdd { .. }
             | Command::LogRemove { .. }
             | Command::TaskStart(_)
+            | Command::TaskPause { .. }
+            | Command::TaskResume { .. }
+            | Command::TaskStop { .. }
+            | Command::TaskSet(_)
+            | Command::TaskSchedule(_)
             | Command::ForeignList {}
             | Command::ForeignImport { .. }
             | Command::ForeignClear { .. }
@@ -244,9 +243,12 @@ impl Commands {
             Command::VolumeSet { volume, name } => {
                 self.volume_changed(self.lifecycle.rename_volume(&volume, &name).await).await
             }
-            Command::VolumeForget { volume } => done(self.lifecycle.forget_volume(&volume)),
+            Command::VolumeForget { volume } => done(self.lifecycle.forget_volume(&volume).await),
             Command::VolumeDelete { volume, disconnect_hosts } => {
-                done(self.lifecycle.delete_volume(&volume, disconnect_hosts).await)
+                let uuid = self.arrays.find_volume(&volume)?.1.uuid();
+                let notes = self.lifecycle.delete_volume(&volume, disconnect_hosts).await?;
+                self.tasks.forget_volume(uuid);
+                Ok(Reply::Done { notes })
             }
             Command::TaskStart(start) if start.what.is_init() => self.tasks.start_init(&start).await,
             Command::VolumeStart { volume, accept_stale_parity, degraded } => {
@@ -329,6 +331,12 @@ impl Commands {
                 self.inventory.locate(&drive, on).await?;
                 Ok(self.drive_reply(&drive, Vec::new()))
             }
+            Command::TaskStart(start) => self.tasks.stored(|| self.tasks.start_task(&start)).await,
+            Command::TaskPause { task } => self.tasks.stored_after(|| self.tasks.pause_task(task)).await,
+            Command::TaskResume { task } => self.tasks.stored(|| self.tasks.resume_task(task)).await,
+            Command::TaskStop { task } => self.tasks.stored_after(|| self.tasks.stop_task(task)).await,
+            Command::TaskSet(set) => self.tasks.stored(|| self.tasks.set_task(&set)).await,
+            Command::TaskSchedule(set) => self.tasks.set_schedule(&set).await,
             Command::VolumeAttach { volume, read_only, by } => self.attach(&volume, read_only, by).await,
             Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
             other => self.change(other).await,
@@ -402,7 +410,9 @@ impl Commands {
         self.tasks.close().await;
         self.inventory.wait_no_longer();
         self.lifecycle.remember_arrays().await;
-        self.inventory.store_seen().await;
+        if let Err(error) = self.inventory.store_seen().await {
+            tracing::warn!("{error}");
+        }
         let notes = self.lifecycle.stop_all(|| self.unfinished.one_less()).await;
         self.tell_unfinished();
         self.arrays.close_memory().await;

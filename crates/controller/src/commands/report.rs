@@ -21,6 +21,8 @@ struct Looked {
     logs: Vec<LogInfo>,
     /// Channels of notifications that do not work, and what there is of each.
     channels: Vec<(String, String)>,
+    /// State files with trouble.
+    state: Vec<Finding>,
 }
 
 impl Commands {
@@ -35,6 +37,7 @@ impl Commands {
             coverage: self.reconciler.coverage(),
             logs: self.lifecycle.log_infos(),
             channels: self.events.failing_channels(),
+            state: self.events.state_findings(),
         })
     }
 }
@@ -51,6 +54,14 @@ fn report(looked: &Looked) -> HealthReport {
     findings.extend(checks(looked));
     findings.extend(looked.channels.iter().map(channel));
     findings.extend(alarm(&looked.controller));
+    findings.extend(looked.state.iter().cloned());
+    findings.extend(
+        looked
+            .controller
+            .provisional_numbers
+            .iter()
+            .map(|what| finding(WellBeing::Warning, "controller".to_owned(), what.clone(), None)),
+    );
     findings.extend(looked.coverage.iter().filter_map(bare));
     // The order of what matters as much stays: volumes before drives.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.status));

@@ -9,6 +9,7 @@
 //! | events | stores events |
 //! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
 //! | numbers | gives numbers to what has none: `numbering.rs` |
+//! | state files | stores again what could not be stored: `numbering.rs` |
 //! | health | asks drives for their health: `inventory/health.rs` |
 //! | disks | looks after volumes that are disks of this machine: `disks.rs` |
 //! | tasks | stores what is kept of background tasks; each one that goes on is a task here too: `tasks/run.rs` |
@@ -17,7 +18,6 @@ use super::disks::Attached;
 use super::revisions::Revisions;
 use super::{Answer, COMMANDS_WAITING, Commands, ControllerHandle, Phase, Request};
 use crate::arrays::{self, Arrays};
-use crate::events::EventCode;
 use crate::events::Events;
 use crate::foreign::{self, Foreign};
 use crate::interface::{DiskMaker, Reply, UpsAddress};
@@ -116,17 +116,7 @@ impl Commands {
         all.inventory.open_known_drives(&options.drives).await;
         all.arrays.open_memory().await;
         all.arrays.load_log().await;
-        if let Err(why) = all.tasks.load().await {
-            let text =
-                format!("stored tasks and schedules cannot be read: {why}; schedules are the default ones");
-            all.events.report(
-                EventCode::ControllerTasksUnreadable,
-                "controller",
-                &why,
-                "checks and patrols start over",
-                text,
-            );
-        }
+        all.tasks.load().await;
         all.load_attach().await;
         if let Some(ups) = &all.ups {
             ups.first_answer().await;
@@ -145,6 +135,7 @@ impl Commands {
         env.spawn("changes below drives", all.reconciler.clone().watch_changes());
         env.spawn("returns", all.reconciler.clone().watch_returns());
         env.spawn("numbers", all.clone().keep_numbering());
+        env.spawn("state files", all.clone().keep_storing());
         env.spawn("disks", all.clone().watch_disks());
         all.reach(Phase::Serving);
         drop(changes);
@@ -191,7 +182,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
     let attention = Attention::new(env);
     let events = Rc::new(Events::new(env));
     let inventory = Inventory::new(env, &events, &attention);
-    let list = TaskList::new(env, &attention);
+    let list = TaskList::new(env, &attention, &events);
     let hidden_by = list.clone();
     let needs = arrays::Needs {
         events: events.clone(),
@@ -232,12 +223,7 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         lifecycle: lifecycle.clone(),
     };
     let foreign = Foreign::new(env, needs);
-    let needs = policy::Needs {
-        events: events.clone(),
-        inventory: inventory.clone(),
-        arrays: arrays.clone(),
-        tasks: tasks.clone(),
-    };
+    let needs = policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() };
     let policies = Policies::new(env, needs);
     let needs = reconcile::Needs {
         events: events.clone(),

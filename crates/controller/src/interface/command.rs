@@ -309,12 +309,20 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it takes as long as drives or the kernel take, and changes nothing that other commands change.
+    /// Whether it takes as long as drives, the kernel or the state folder take, and changes nothing that other commands change.
     pub(crate) fn waits_for_others(&self) -> bool {
         use Command::*;
+        if let TaskStart(start) = self {
+            return !start.what.is_init();
+        }
         matches!(
             self,
-            VolumeFlush { .. }
+            TaskPause { .. }
+                | TaskResume { .. }
+                | TaskStop { .. }
+                | TaskSet(_)
+                | TaskSchedule(_)
+                | VolumeFlush { .. }
                 | DriveLocate { .. }
                 | VolumeAttach { .. }
                 | VolumeDetach { .. }

@@ -1,6 +1,6 @@
 //! A drive, as interfaces see it.
 
-use crate::interface::{DriveWork, HealthInfo, SuspensionInfo};
+use crate::interface::{DriveNumbers, DriveWork, HealthInfo, SuspensionInfo};
 use ondisk::FailedDrive;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -133,17 +133,6 @@ pub struct ForeignArray {
     pub format: String,
     /// Its name; its identity where it has no name.
     pub name: String,
-}
-
-/// The numbers of a drive. No other drive has the same device number, ever.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub struct DriveNumbers {
-    /// Its enclosure; 252 for all drives that are in none, or do not say in which.
-    pub enclosure: u32,
-    /// Its slot there: the bay, where the drive says which; otherwise a number that no other drive has.
-    pub slot: u32,
-    /// Its own number.
-    pub device: u32,
 }
 
 impl DriveState {

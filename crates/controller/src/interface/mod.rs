@@ -22,6 +22,7 @@ mod logs;
 mod memories;
 mod metrics;
 pub(crate) mod modes;
+mod numbers;
 mod presets;
 mod reply;
 mod report;
@@ -36,7 +37,7 @@ pub use costs::DriveCost;
 pub use disks::{
     AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks,
 };
-pub use drives::{DriveInfo, DriveNumbers, DriveState, FailureInfo, ForeignArray};
+pub use drives::{DriveInfo, DriveState, FailureInfo, ForeignArray};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
@@ -45,6 +46,7 @@ pub use limits::{DriveLimit, LimitSource, SuspendedBy, SuspensionInfo};
 pub use logs::{DiscardLog, Discarded, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use memories::{MemoryInfo, MemoryVolume};
 pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use numbers::DriveNumbers;
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{

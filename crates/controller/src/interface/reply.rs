@@ -341,6 +341,9 @@ pub struct VolumeInfo {
     /// The number of its array (its drive group), which no other array has, ever.
     #[serde(default)]
     pub group: Option<u32>,
+    /// Whether it may have had other numbers before: [`ControllerInfo::provisional_numbers`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub provisional: bool,
     /// A number that is higher after each change of what is said of it; what is counted or measured does not count.
     #[serde(default)]
     pub revision: u64,
@@ -398,6 +401,9 @@ pub struct ControllerInfo {
     /// Its serial number: that of its state folder, made at the first start.
     #[serde(default)]
     pub serial: String,
+    /// Why all numbers of drives and volumes are provisional, and what to do: a sentence; `None`: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisional_numbers: Option<String>,
     /// Since when it runs, in seconds since 1970.
     pub started_unix_s: u64,
     /// Threads that serve I/O.

@@ -8,12 +8,14 @@
 //! remembered: it may come back.
 
 use super::{Drive, Inventory};
-use crate::events::EventCode;
+use crate::interface::Result;
+use crate::statefile::StateFile;
 use ondisk::{FailedDrive, Uuid};
 use serde::{Deserialize, Serialize};
 
 /// Where failed drives are remembered.
-const FILE: &str = "failed-drives.toml";
+const FILE: StateFile<Remembered> =
+    StateFile::toml("failed-drives.toml", "the list of failed drives").complete();
 
 /// What the file holds.
 #[derive(Serialize, Deserialize, Default)]
@@ -58,44 +60,51 @@ impl Inventory {
     pub(crate) async fn remember_failure(&self, drive: &Drive, uuid: Uuid, why: String, at_unix_s: u64) {
         let identity = drive.access().is_some().then(|| drive.identity_here());
         if self.note_failed(&[FailedDrive { uuid, identity, name: drive.name.clone(), why, at_unix_s }]) {
-            self.store_failed().await;
+            self.events.leave_to_health(self.store_failed().await);
         }
     }
 
     /// Forgets that a drive failed.
-    pub(crate) async fn clear_failed(&self, failure: &FailedDrive) {
-        let before = self.failed.borrow().len();
+    ///
+    /// # Errors
+    /// When that cannot be stored: then it is as before.
+    pub(crate) async fn clear_failed(&self, failure: &FailedDrive) -> Result<()> {
+        let before = self.failed.borrow().clone();
         self.failed.borrow_mut().retain(|one| !one.is_of_the_same(failure));
-        if self.failed.borrow().len() < before {
-            self.store_failed().await;
+        if self.failed.borrow().len() == before.len() {
+            return Ok(());
         }
+        let stored = self.store_failed().await;
+        if stored.is_err() {
+            let gone: Vec<FailedDrive> =
+                before.into_iter().filter(|one| one.is_of_the_same(failure)).collect();
+            self.failed.borrow_mut().extend(gone);
+        }
+        stored
     }
 
     /// Takes in what was remembered before.
     pub(super) async fn load_failed(&self) {
-        match self.load::<Remembered>(FILE).await {
-            Ok(remembered) => *self.failed.borrow_mut() = remembered.drive,
-            Err(why) => self.events.report(
-                EventCode::ControllerDrivesUnreadable,
-                "controller",
-                &why,
-                "drives that failed before may be taken for sound ones",
-                format!("the list of failed drives, {FILE}, cannot be read: {why}"),
-            ),
+        let lost = "drives that failed are known by the labels of their arrays alone";
+        if let Some(remembered) = self.events.load_state(&FILE, lost).await.value {
+            *self.failed.borrow_mut() = remembered.drive;
         }
     }
 
-    /// Stores what is remembered of failed drives.
-    pub(crate) async fn store_failed(&self) {
+    /// Stores which drives failed: also to find out whether a change can be recorded.
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub(crate) async fn store_failed(&self) -> Result<()> {
+        let _turn = self.storing.take(1).await;
         let drive = self.failed.borrow().clone();
-        if let Err(why) = self.store(FILE, &Remembered { drive }).await {
-            self.events.report(
-                EventCode::ControllerDrivesNotStored,
-                "controller",
-                &why,
-                "after a restart drives that failed are known by the labels of their arrays alone",
-                format!("the list of failed drives cannot be stored: {why}"),
-            );
+        self.events.store_state(&FILE, &Remembered { drive }).await
+    }
+
+    /// The same where it could not be stored before.
+    pub(super) async fn store_failed_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            self.events.leave_to_health(self.store_failed().await);
         }
     }
 }

@@ -221,9 +221,16 @@ fn generation(carried: &Carried) -> u64 {
 
 impl Inventory {
     /// A drive that is in use is to have all of its room from the next start on.
-    pub(crate) async fn want_room(&self, drive: &Drive) {
-        drive.wants_room.set(true);
-        self.remember_drives().await;
+    ///
+    /// # Errors
+    /// When that cannot be stored: then it is as before.
+    pub(crate) async fn want_room(&self, drive: &Drive) -> Result<()> {
+        let before = drive.wants_room.replace(true);
+        let stored = self.store_drives().await;
+        if stored.is_err() {
+            drive.wants_room.set(before);
+        }
+        stored
     }
 
     /// A drive that has become larger is used as large as it is from now on: what SoftROC has at its earlier end moves to the end. Of any other drive nothing is

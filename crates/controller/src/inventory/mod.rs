@@ -18,7 +18,6 @@ mod drive;
 mod failed;
 mod grown;
 pub(crate) mod health;
-mod kept;
 mod log_labels;
 mod made_for;
 mod numbers;
@@ -35,6 +34,7 @@ use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use crate::signals::Attention;
+use crate::statefile::StateFile;
 use access::{Access, LabelSeen};
 use deleted::DeletedArray;
 use drive::unavailable;
@@ -49,7 +49,7 @@ use std::rc::Rc;
 use structures::{Written, write_structures};
 
 /// Where the names of drives are remembered.
-const FILE: &str = "drives.toml";
+const FILE: StateFile<Hints> = StateFile::toml("drives.toml", "the list of drives").complete();
 
 #[derive(Serialize, Deserialize, Default)]
 struct Hints {
@@ -60,6 +60,9 @@ struct Hints {
     /// Those that are to have all of their room from the next start on, where they became larger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     want_room: Vec<String>,
+    /// The serial number of the controller, for where `numbers.toml` is lost.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    serial: String,
 }
 
 /// The drives that the controller knows.
@@ -113,24 +116,38 @@ impl Inventory {
     }
 
     /// Takes in drives that are new to it, and remembers them.
-    pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) {
-        if !new.is_empty() {
-            self.newcomers.borrow_mut().retain(|newcomer| !newcomer.is_one_of(&new));
-            self.drives.borrow_mut().extend(new);
-            self.remember_drives().await;
+    ///
+    /// # Errors
+    /// When that cannot be stored: then they are not taken in.
+    pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) -> Result<()> {
+        if new.is_empty() {
+            return Ok(());
         }
+        self.newcomers.borrow_mut().retain(|newcomer| !newcomer.is_one_of(&new));
+        self.drives.borrow_mut().extend(new.iter().cloned());
+        let stored = self.store_drives().await;
+        if stored.is_err() {
+            self.drives.borrow_mut().retain(|drive| !new.iter().any(|one| Rc::ptr_eq(one, drive)));
+        }
+        stored
     }
 
     /// Closes drives and forgets them.
-    pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) {
-        let before = self.drives.borrow().len();
-        for drive in gone {
-            self.let_newcomer_go(drive);
-            self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, drive));
+    ///
+    /// # Errors
+    /// When that cannot be stored: then they are remembered, and not closed.
+    pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) -> Result<()> {
+        let before = self.drives.borrow().clone();
+        let is_gone = |drive: &Rc<Drive>| gone.iter().any(|one| Rc::ptr_eq(one, drive));
+        self.drives.borrow_mut().retain(|drive| !is_gone(drive));
+        if self.drives.borrow().len() != before.len()
+            && let Err(error) = self.store_drives().await
+        {
+            self.drives.borrow_mut().extend(before.into_iter().filter(is_gone));
+            return Err(error);
         }
-        if self.drives.borrow().len() != before {
-            self.remember_drives().await;
-        }
+        gone.iter().for_each(|drive| self.let_newcomer_go(drive));
+        Ok(())
     }
 
     /// Lets go of all of them.
@@ -150,36 +167,52 @@ impl Inventory {
         Ok(())
     }
 
+    /// The names of drives. Where no version of the list can be read, those of the members of arrays that were seen.
     async fn load_hints(&self) -> Hints {
-        match self.load::<Hints>(FILE).await {
-            Ok(hints) => hints,
-            Err(why) => {
-                self.events.report(
-                    EventCode::ControllerDrivesUnreadable,
-                    "controller",
-                    &why,
-                    "drives that were registered before are not used",
-                    format!("the list of drives, {FILE}, cannot be read: {why}; register the drives again"),
-                );
-                Hints::default()
-            }
+        let lost = "drives of arrays are looked for by the list of arrays; register the others again with 'softroc drive add'";
+        let loaded = self.events.load_state(&FILE, lost).await;
+        match (loaded.value, loaded.trouble) {
+            (Some(hints), _) => hints,
+            (None, None) => Hints::default(),
+            (None, Some(_)) => self.hints_of_arrays(),
         }
     }
 
+    fn hints_of_arrays(&self) -> Hints {
+        let mut hints = Hints::default();
+        for seen in self.seen.borrow().iter() {
+            for member in seen.label.member.iter().filter(|member| !is_volatile(&member.name)) {
+                if !hints.drives.contains(&member.name) {
+                    hints.drives.push(member.name.clone());
+                    hints.sizes.insert(member.name.clone(), member.size_bytes);
+                }
+            }
+        }
+        hints
+    }
+
     /// Remembers the names of all drives that outlive this process, and how large they are.
-    pub(crate) async fn remember_drives(&self) {
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub(crate) async fn store_drives(&self) -> Result<()> {
+        let _turn = self.storing.take(1).await;
         let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
         let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
         let (sizes, want_room) = self.sizes();
-        if let Err(why) = self.store(FILE, &Hints { drives, sizes, want_room }).await {
-            self.events.report(
-                EventCode::ControllerDrivesNotStored,
-                "controller",
-                &why,
-                "after a restart its drives have to be registered again",
-                format!("the list of drives cannot be stored: {why}"),
-            );
+        let hints = Hints { drives, sizes, want_room, serial: self.serial() };
+        self.events.store_state(&FILE, &hints).await
+    }
+
+    /// Stores what could not be stored before.
+    pub(crate) async fn store_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            self.events.leave_to_health(self.store_drives().await);
         }
+        self.store_deleted_again().await;
+        self.store_failed_again().await;
+        self.store_seen_again().await;
+        self.store_numbers_again().await;
     }
 
     /// A drive that is not in the inventory yet, with a name of its own.

@@ -49,8 +49,8 @@ impl Inventory {
         self.load_failed().await;
         self.load_seen().await;
         self.load_deleted().await;
-        self.load_numbers().await;
         let hints = self.load_hints().await;
+        self.load_numbers(&hints.serial).await;
         let patience = self.env.now() + FIRST_WAIT;
         for spec in hints.drives.iter().chain(given) {
             if self.drive_called(spec).is_some() && !is_volatile(spec) {
@@ -69,7 +69,7 @@ impl Inventory {
         }
         let until = patience.max(self.env.now() + probe::USUAL);
         wait_or(&self.env, &self.opening.changed, || self.opening.awaited.borrow().is_empty(), until).await;
-        self.remember_drives().await;
+        self.events.leave_to_health(self.store_drives().await);
     }
 
     /// The first look at a drive. One that was given, and was not made for a drive, is not registered.

@@ -271,17 +271,23 @@ impl Lifecycle {
 
     /// Takes drives that a command named into the inventory, and remembers them: before anything is written to them, for
     /// after a crash nobody else would know where to look for it.
-    pub(crate) async fn adopt(&self, candidates: &[Candidate]) {
+    ///
+    /// # Errors
+    /// When that cannot be stored: then they are not taken.
+    pub(crate) async fn adopt(&self, candidates: &[Candidate]) -> Result<()> {
         // Two memory drives asked for by one name are two drives.
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<Rc<Drive>> = new.map(|candidate| candidate.drive.clone()).collect();
-        self.inventory.add(new).await;
+        self.inventory.add(new).await
     }
 
     /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
     pub(crate) async fn let_go(&self, candidates: &[Candidate]) {
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<&Rc<Drive>> = new.map(|candidate| &candidate.drive).collect();
-        self.inventory.remove(&new).await;
+        if let Err(error) = self.inventory.remove(&new).await {
+            // They stay registered, and hold nothing of ours.
+            tracing::warn!("drives that were not taken stay registered: {error}");
+        }
     }
 }

@@ -231,7 +231,7 @@ impl Lifecycle {
     }
 
     /// `volume forget`: an operator knows that the drives of a missing volume do not come back.
-    pub(crate) fn forget_volume(&self, volume: &str) -> Result<Vec<String>> {
+    pub(crate) async fn forget_volume(&self, volume: &str) -> Result<Vec<String>> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let (name, names) = (volume.name(), array.names());
         if !array.is_missing() {
@@ -239,6 +239,7 @@ impl Lifecycle {
                 "'{name}' is not missing, some of its drives are there; to delete it, run 'softroc volume delete {name}'"
             )));
         }
+        self.inventory.forget_array(array.uuid).await?;
         self.arrays.remove(array.uuid);
         let text = format!("{names} was forgotten: its drives are not looked for any more");
         self.events.report(

@@ -50,6 +50,8 @@ impl Lifecycle {
     /// # Errors
     /// When a label that names it cannot be changed: then it would be remembered again.
     pub(crate) async fn forget_failure(&self, failure: &FailedDrive) -> Result<()> {
+        // Where nothing can be stored, the labels remember it as before.
+        self.inventory.store_failed().await?;
         let is_it = |one: &FailedDrive| one.is_of_the_same(failure);
         for array in self.arrays.all() {
             if !array.label().failed.iter().any(is_it) {
@@ -72,7 +74,6 @@ impl Lifecycle {
                 return Err(Error::new(ErrorKind::Failed, sentence));
             }
         }
-        self.inventory.clear_failed(failure).await;
-        Ok(())
+        self.inventory.clear_failed(failure).await
     }
 }

@@ -48,7 +48,10 @@ impl Lifecycle {
         }
         drive.set_zeroed(drive.is_zeroed() || size.is_some());
         if known.is_none() {
-            self.inventory.add(vec![drive.clone()]).await;
+            if let Err(error) = self.inventory.add(vec![drive.clone()]).await {
+                drive.close();
+                return Err(error);
+            }
         }
         let notes = self.assemble_with(&drive).await;
         Ok((drive, notes))
@@ -89,10 +92,17 @@ impl Lifecycle {
         for drive in self.scan() {
             if let Some(label) = drive.member_label() {
                 // While a label says so: a member that is not here may have one that does not.
-                if !self.inventory.is_deleted(label.array) {
-                    self.inventory.remember_deleted(label.array, label.names()).await;
+                if !self.inventory.is_deleted(label.array)
+                    && let Err(error) = self.inventory.remember_deleted(label.array, label.names()).await
+                {
+                    let sentence = format!(
+                        "drive {} keeps the label of a deleted volume until the deletion is recorded: {}",
+                        drive.name, error.message
+                    );
+                    drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
+                    continue;
                 }
-                self.inventory.forget_array(label.array).await;
+                self.forget_array(label.array).await;
             }
             let erased = match drive.access() {
                 Some(access) => access.erase().await.map_err(|error| error.to_string()),
@@ -111,6 +121,13 @@ impl Lifecycle {
         }
         self.arrays.all().iter().for_each(|array| self.arrays.remember_failed(array));
         self.remember_arrays().await;
+    }
+
+    /// An array that was deleted is not listed as missing. Where that cannot be stored, the list of deleted arrays says so as well.
+    pub(super) async fn forget_array(&self, array: ondisk::Uuid) {
+        if let Err(error) = self.inventory.forget_array(array).await {
+            tracing::debug!("{error}");
+        }
     }
 
     /// Drives that were away when their array was deleted say so.

@@ -60,10 +60,10 @@ impl Reconciler {
             .await;
         let made = match checked {
             Ok(()) => match candidates.first() {
-                Some(candidate) => {
-                    self.lifecycle.adopt(&candidates).await;
-                    self.make_spare(&candidate.drive, scope, &add).await
-                }
+                Some(candidate) => match self.lifecycle.adopt(&candidates).await {
+                    Ok(()) => self.make_spare(&candidate.drive, scope, &add).await,
+                    Err(error) => Err(error),
+                },
                 None => Err(Error::new(ErrorKind::Invalid, "a spare is a drive; name one")),
             },
             Err(error) => Err(error),

@@ -88,7 +88,7 @@ impl Tasks {
             }
             TaskState::Failed => format!("{title} failed{why}; it is tried again by itself"),
             // What it lacks by now came later.
-            TaskState::Done => return None,
+            TaskState::Done | TaskState::Cancelled => return None,
         })
     }
 

@@ -48,6 +48,9 @@ impl Tasks {
         let mut fruitless = 0;
         let mut failed = None;
         while !self.attention.is_closing() && !task.is_over() {
+            if self.is_gone(task) {
+                return self.cancel(task);
+            }
             match task.wish() {
                 Wish::Stop if self.take_back(task).await => {
                     return self.end_task(task, TaskState::Stopped, None);
@@ -61,6 +64,7 @@ impl Tasks {
             }
             match self.next_of(task) {
                 Next::Done => return self.end_task(task, TaskState::Done, None),
+                Next::Gone => return self.cancel(task),
                 Next::Moot(why) => return self.end_task(task, TaskState::Failed, Some(why)),
                 Next::Wait(why) => {
                     task.stand(&self.env, TaskState::Waiting, Some(why));
@@ -87,6 +91,7 @@ impl Tasks {
                     match self.run_step(task, plan).await {
                         StepEnd::Failed(why) => {
                             return match self.next_of(task) {
+                                Next::Gone => self.cancel(task),
                                 Next::Moot(moot) => self.end_task(task, TaskState::Failed, Some(moot)),
                                 _ => self.give_up(task, why),
                             };
@@ -117,7 +122,7 @@ impl Tasks {
         let unfinished = self.finish_window(task).await;
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
         task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
-        let goes_on = || task.wish() != Wish::Pause || self.attention.is_closing();
+        let goes_on = || task.wish() != Wish::Pause || self.attention.is_closing() || self.is_gone(task);
         let changed = || goes_on() || self.lost_place(task).is_some();
         let signal = self.attention.changed();
         match again {
@@ -168,6 +173,11 @@ impl Tasks {
         self.attention.changed().wait_until(&self.env, news).await;
     }
 
+    /// The volume of a task was deleted.
+    fn cancel(&self, task: &Rc<Task>) {
+        self.end_task(task, TaskState::Cancelled, Some("its volume was deleted".to_owned()));
+    }
+
     /// A task failed at its own work: the reconciler begins it again after a while.
     fn give_up(&self, task: &Rc<Task>, why: String) {
         task.gave_up.set(Some(self.env.now()));
@@ -207,6 +217,7 @@ impl Tasks {
                 "{title} was stopped by an operator{found}; to continue, run 'softroc task resume {}'",
                 task.id()
             ),
+            TaskState::Cancelled => format!("{title} was cancelled, as its volume was deleted{found}"),
             _ => format!("{title} failed: {}{found}", reason.as_deref().unwrap_or("it cannot be done")),
         };
         let harmless = state == TaskState::Done && found_nothing(task);
@@ -214,6 +225,7 @@ impl Tasks {
         let code = match state {
             TaskState::Done => EventCode::TaskFound,
             TaskState::Stopped => EventCode::TaskStopped,
+            TaskState::Cancelled => EventCode::TaskCancelled,
             _ => EventCode::TaskFailed,
         };
         match harmless {
