@@ -255,7 +255,7 @@ impl Run {
         match way {
             0 | 2 if self.remembers_all(&names) => Vec::new(),
             3 => {
-                self.sim.put_stored(REMEMBERED_DRIVES, None);
+                self.sim.remove_stored(REMEMBERED_DRIVES);
                 names
             }
             _ => names,

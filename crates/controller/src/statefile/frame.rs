@@ -35,6 +35,9 @@ pub(super) fn body(format: u32, bytes: &[u8]) -> Result<&str, String> {
     let garbled = || "its first line makes no sense".to_owned();
     let (of, (len, sum)) = parts.ok_or_else(garbled)?;
     let of: u32 = of.parse().map_err(|_| garbled())?;
+    if of == 0 {
+        return Err(garbled());
+    }
     if of > format {
         return Err(format!(
             "a later version of SoftROC wrote it, in format {of}; this version knows {format}"

@@ -18,8 +18,6 @@ pub(crate) enum Next {
     Done,
     /// Nothing any more: why.
     Moot(String),
-    /// Nothing any more: its volume was deleted.
-    Gone,
     /// Something else has to happen first: what.
     Wait(String),
     /// Read drives.
@@ -31,6 +29,9 @@ pub(crate) enum Next {
     /// Have the shards do this.
     Step(StepPlan),
 }
+
+/// Why there is nothing to do where a volume or its array is gone.
+pub(super) const DELETED: &str = "its volume was deleted";
 
 /// Which goes first where several concern the same drives.
 fn precedence(kind: TaskKind) -> u8 {
@@ -53,7 +54,7 @@ impl Tasks {
         }
         let about = task.about();
         let Some(array) = about.array.and_then(|uuid| self.arrays.get(uuid)) else {
-            return Next::Gone;
+            return Next::Moot(DELETED.to_owned());
         };
         let waits = match task.kind() {
             TaskKind::Reshape | TaskKind::Resync => false,
@@ -71,7 +72,7 @@ impl Tasks {
             TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace => self.next_on_drive(task, &array),
             _ => match about.volume.and_then(|uuid| array.volume(uuid)) {
                 Some(volume) => next_on_volume(task, &array, &volume),
-                None => Next::Gone,
+                None => Next::Moot(DELETED.to_owned()),
             },
         };
         match next {
@@ -157,7 +158,7 @@ impl Tasks {
 fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
     let (about, aim) = (task.about(), task.record().aim);
     let Some(volume) = about.volume.and_then(|uuid| array.volume(uuid)) else {
-        return Next::Gone;
+        return Next::Moot(DELETED.to_owned());
     };
     let label = volume.label();
     let to = label.reshape.as_ref().map(|of| of.to).or(label.follows.as_ref().map(|of| of.to));

@@ -1,6 +1,6 @@
 //! Carrying a task out: step by step, as labels and volumes tell what is left.
 
-use super::next::Next;
+use super::next::{DELETED, Next};
 use super::steps::StepEnd;
 use super::task::{Task, Wish};
 use crate::arrays::array::Array;
@@ -48,9 +48,6 @@ impl Tasks {
         let mut fruitless = 0;
         let mut failed = None;
         while !self.attention.is_closing() && !task.is_over() {
-            if self.is_gone(task) {
-                return self.cancel(task);
-            }
             match task.wish() {
                 Wish::Stop if self.take_back(task).await => {
                     return self.end_task(task, TaskState::Stopped, None);
@@ -64,8 +61,7 @@ impl Tasks {
             }
             match self.next_of(task) {
                 Next::Done => return self.end_task(task, TaskState::Done, None),
-                Next::Gone => return self.cancel(task),
-                Next::Moot(why) => return self.end_task(task, TaskState::Failed, Some(why)),
+                Next::Moot(why) => return self.end_moot(task, why),
                 Next::Wait(why) => {
                     task.stand(&self.env, TaskState::Waiting, Some(why));
                     self.wait_for_turn(task).await;
@@ -91,8 +87,7 @@ impl Tasks {
                     match self.run_step(task, plan).await {
                         StepEnd::Failed(why) => {
                             return match self.next_of(task) {
-                                Next::Gone => self.cancel(task),
-                                Next::Moot(moot) => self.end_task(task, TaskState::Failed, Some(moot)),
+                                Next::Moot(moot) => self.end_moot(task, moot),
                                 _ => self.give_up(task, why),
                             };
                         }
@@ -115,6 +110,9 @@ impl Tasks {
     /// to finish: a volume that is served again may have a window that is saved. Ends the task if another drive has the place of the one
     /// that it fills. `failed`: what its last step failed at.
     async fn stand_still(&self, task: &Rc<Task>, failed: Option<String>) {
+        if self.is_gone(task) {
+            return self.end_moot(task, DELETED.to_owned());
+        }
         if let Some(why) = self.lost_place(task) {
             return self.end_task(task, TaskState::Failed, Some(why));
         }
@@ -173,9 +171,10 @@ impl Tasks {
         self.attention.changed().wait_until(&self.env, news).await;
     }
 
-    /// The volume of a task was deleted.
-    fn cancel(&self, task: &Rc<Task>) {
-        self.end_task(task, TaskState::Cancelled, Some("its volume was deleted".to_owned()));
+    /// There is nothing to do any more: the volume of a task was deleted, or it cannot be done.
+    fn end_moot(&self, task: &Rc<Task>, why: String) {
+        let state = if self.is_gone(task) { TaskState::Cancelled } else { TaskState::Failed };
+        self.end_task(task, state, Some(why));
     }
 
     /// A task failed at its own work: the reconciler begins it again after a while.
