@@ -514,6 +514,7 @@ fn a_task_whose_volume_is_deleted_ends_as_cancelled() {
                 bench.ask(common::take_offline("b")).expect("offline");
                 let (drive, with) = ("data:1".into(), "d".into());
                 bench.ask(Command::DriveReplace { drive, with, destroy_data: true }).expect("replaced");
+                bench.pause_ms(1);
                 tasks(&mut bench)[0].task
             }
         };

@@ -84,6 +84,7 @@ fn a_drive_whose_rebuild_failed_or_stands_still_is_not_said_to_be_rebuilt() {
     bench.sim.drive("b").unwrap().stall_next(500, Duration::from_millis(100));
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     let is_open = |task: &TaskInfo| task.kind == TaskKind::Rebuild && !task.state.is_over();
+    bench.pause_ms(50);
     let open = tasks(&mut bench).into_iter().find(is_open).expect("it has begun");
     let reason = bench.drive("b").reason.unwrap();
     assert!(reason.contains("is running") && reason.contains("regions left: 1"), "{reason}");

@@ -227,7 +227,7 @@ fn what_cannot_be_suspended_or_resumed_is_refused_with_what_to_do() {
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     settle(&mut bench);
     // The one that is filled would take the place of a drive that leaves.
-    bench.sim.drive("e").unwrap().stall_next(100, Duration::from_secs(1));
+    bench.sim.drive("e").unwrap().stall_next(200, Duration::from_millis(100));
     let replace = Command::DriveReplace { drive: "b".into(), with: "e".into(), destroy_data: true };
     bench.ask(replace).unwrap();
     let why = bench.refused(ErrorKind::WrongState, suspend("b"));

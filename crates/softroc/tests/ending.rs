@@ -60,7 +60,8 @@ fn a_terminal_that_closes_stops_the_controller_in_order() {
     controller.softroc(&add).ok();
     controller.create("data", "raid5", &drives).ok();
     controller.stop();
-    let mut child = serve(&controller.state(), &[], &[]);
+    // Whatever runs this test may ignore the signal.
+    let mut child = serve(&controller.state(), &["env", "--default-signal=HUP"], &[]);
     drop(child.stderr.take());
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
     host.write(0, &pattern(1, 1 << 20)).expect("it is written");
@@ -98,6 +99,7 @@ fn a_stop_ends_within_its_limit_whatever_hangs() {
     let folder = Folder::new("stop-limit");
     let (socket, pid) = (folder.file("nbd.sock"), folder.file("nbd.pid"));
     run("nbdkit", &["-U", &socket, "-P", &pid, "memory", "64M"]);
+    until("nbdkit runs", || std::fs::read_to_string(&pid).is_ok_and(|number| !number.trim().is_empty()));
     let server = std::fs::read_to_string(&pid).expect("its number").trim().to_owned();
     let state = folder.file("state");
     let mut child = serve(&state, &[], &["--stop-limit", "3s"]);

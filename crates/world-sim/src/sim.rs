@@ -312,10 +312,10 @@ impl Sim {
         if self.core.options.order != Order::Fifo {
             return;
         }
-        // Tasks alone set timers and start operations: it stays as it is until one is ready.
-        let Some(quiet_until) = self.quiet_until(until) else { return };
+        // Tasks alone set timers; an operation that ends may begin one that waited for its place.
         while self.end().is_none()
             && !self.has_ready()
+            && let Some(quiet_until) = self.quiet_until(until).filter(|quiet| *quiet >= self.now())
             && let Some((at, action)) = self.core.take_due(quiet_until)
         {
             self.pass_quietly(at);

@@ -282,6 +282,7 @@ impl Arrays {
         let mut next = array.label();
         let stale = array.regions_to_fill();
         let (size, block) = drive.extent();
+        let is_spare = stands_in.is_some();
         let replacement = Replacement {
             uuid: self.new_uuid(),
             name: drive.name.clone(),
@@ -306,7 +307,10 @@ impl Arrays {
         }
         if let Err(why) = self.give_replacement(array, slot, drive, uuid).await {
             self.leave_replacement(array, slot, uuid, &why).await;
-            drive.set_problem(Some(failed(format!("drive {} cannot be filled: {why}", drive.name))));
+            // An operator hears it; a spare is not tried again and again.
+            if is_spare {
+                drive.set_problem(Some(failed(format!("drive {} cannot be filled: {why}", drive.name))));
+            }
             return Err(failed(format!(
                 "drive {} cannot be filled: {why}; run 'softroc drive replace {}:{slot} --with DRIVE' with another one",
                 drive.name,

@@ -231,6 +231,12 @@ impl Bench {
     }
 
     /// Starts a volume without drives that could have served it alone, which nobody used.
+    /// Lets the controller begin what a command has led to.
+    pub fn pause_ms(&mut self, milliseconds: u64) {
+        let env = self.sim.env();
+        self.sim.run(async move { env.sleep(std::time::Duration::from_millis(milliseconds)).await }).unwrap();
+    }
+
     pub fn start_degraded(&mut self, name: &str) {
         let (volume, accept_stale_parity, degraded) = (name.into(), false, true);
         self.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).unwrap();

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// Where a message puts a whole word in: what it may be.
 const WORDS: &[(&str, &[&str])] = &[
+    ("{verb} --yes", &["fail --yes", "offline --yes", "suspend --yes"]),
+    ("--sector {}", &["--sector 512e"]),
     ("{verb}", &["fail", "offline", "suspend", "resume", "online"]),
     ("{2}", &["online", "resume"]),
     ("{too}", &[""]),
@@ -26,7 +28,14 @@ const WORDS: &[(&str, &[&str])] = &[
 ];
 
 /// Mentions of a program, which are no commands.
-const MENTIONS: &[&str] = &["softroc top | cat", "softroc notify set {name} …"];
+const MENTIONS: &[&str] = &[
+    "softroc top | cat",
+    "softroc notify set {name} …",
+    "softroc bench --json-file",
+    "softroc bench export --json-file",
+    "softroc serve --manage",
+    "softroc volume set --preset",
+];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
