@@ -132,9 +132,13 @@ pub fn lies_on(bench: &Bench, name: &str) -> usize {
 
 /// The newest task that moves a volume.
 pub fn task_of(bench: &mut Bench, volume: &str) -> TaskInfo {
+    find_task(bench, volume).expect("it is moved")
+}
+
+fn find_task(bench: &mut Bench, volume: &str) -> Option<TaskInfo> {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
     let moves = |task: &TaskInfo| task.kind == TaskKind::Reshape && task.volume.as_deref() == Some(volume);
-    tasks.into_iter().rev().find(moves).expect("it is moved")
+    tasks.into_iter().rev().find(moves)
 }
 
 fn is_there(bench: &mut Bench, scene: Scene) -> bool {
@@ -368,8 +372,16 @@ fn an_order_of_which_nothing_has_moved_is_taken_back_as_a_whole() {
     let size = 3 * MIB;
     for (scene, stopped) in [(ADDS, "data"), (ADDS, "last"), (REMOVES, "more"), (REMOVES, "data")] {
         let mut bench = prepared(scene, 2, size);
-        reshape(&mut bench, scene.order());
-        let id = task_of(&mut bench, stopped).task;
+        // An order is answered when it is recorded: something has moved by then.
+        let asked = bench.begin_ask(Command::VolumeReshape(scene.order()));
+        let id = loop {
+            if let Some(task) = find_task(&mut bench, stopped) {
+                break task.task;
+            }
+            assert!(!asked.is_finished(), "its task is seen before it is answered");
+            bench.sim.step();
+        };
+        drop(asked);
         bench.ask(Command::TaskStop { task: id }).expect("nothing has moved");
         bench.wait(5);
         for name in scene.names() {

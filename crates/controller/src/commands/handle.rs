@@ -1,7 +1,7 @@
 //! How interfaces reach the controller, from any thread.
 
-use crate::events::EventCode;
-use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result};
+use crate::events::{EventCode, EventFeed};
+use crate::interface::{Caller, Command, Error, ErrorKind, OrderGiven, Reply, Result};
 use env::{Env, mailbox};
 
 /// Takes the answer to a command, on the controller's thread: it must not block.
@@ -9,18 +9,22 @@ pub type Answer = Box<dyn FnOnce(Result<Reply>) + Send>;
 
 /// A command on its way to the controller, and where its answer goes.
 pub struct Request {
-    /// What is asked.
-    pub asked: Asked,
+    /// To be carried out.
+    pub command: Command,
+    /// For whom; `None`: this process itself.
+    pub caller: Option<Caller>,
     /// Called once, when it is done.
     pub answer: Answer,
 }
 
-/// What is asked of the controller.
-pub enum Asked {
-    /// To carry a command out, for somebody; `None`: this process itself.
-    Command(Command, Option<Caller>),
-    /// To take note of an event that happened outside of it.
-    Note(Occurrence),
+/// What interfaces report to the controller.
+pub enum Note {
+    /// An event that happened outside of it.
+    Occurrence(Occurrence),
+    /// Something was refused for want of rights.
+    Refused(OrderGiven, Error),
+    /// An order that an interface carried out, or refused. It is answered when it is recorded, or why it is not: a sentence.
+    Order(OrderGiven, Option<Error>, Box<dyn FnOnce(Option<String>) + Send>),
 }
 
 /// An event of an interface: something that happened to accounts or connections.
@@ -44,6 +48,8 @@ pub struct Occurrence {
 #[derive(Clone)]
 pub struct ControllerHandle {
     pub(crate) commands: mailbox::Sender<Request>,
+    pub(crate) notes: mailbox::Sender<Note>,
+    pub(crate) events: EventFeed,
 }
 
 impl ControllerHandle {
@@ -60,27 +66,50 @@ impl ControllerHandle {
         command: Command,
         answer: impl FnOnce(Result<Reply>) + Send + 'static,
     ) {
-        self.send(Asked::Command(command, caller), answer);
-    }
-
-    /// Has the controller take note of an event, from any thread.
-    pub fn note(&self, occurrence: Occurrence) {
-        let text = occurrence.text.clone();
-        self.send(Asked::Note(occurrence), move |result| {
-            if let Err(error) = result {
-                tracing::error!("an event was not taken note of ({error}): {text}");
-            }
-        });
-    }
-
-    fn send(&self, asked: Asked, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
-        let request = Request { asked, answer: Box::new(answer) };
+        let request = Request { command, caller, answer: Box::new(answer) };
         if let Err(mailbox::Full(request)) = self.commands.send(request) {
             (request.answer)(Err(Error::new(
                 ErrorKind::Busy,
                 "the controller is busy with other commands, or is gone; try again",
             )));
         }
+    }
+
+    /// Has the controller take note of an event, from any thread.
+    pub fn note(&self, occurrence: Occurrence) {
+        if let Err(mailbox::Full(Note::Occurrence(lost))) = self.notes.send(Note::Occurrence(occurrence)) {
+            tracing::error!("an event was not taken note of, for too many wait: {}", lost.text);
+        }
+    }
+
+    /// Has the controller count something that was refused for want of rights, from any thread.
+    pub fn refused(&self, given: OrderGiven, why: Error) {
+        if let Err(mailbox::Full(_)) = self.notes.send(Note::Refused(given, why)) {
+            tracing::error!("a refusal was not counted, for too many wait");
+        }
+    }
+
+    /// Has the controller record an order that an interface carried out or refused, from any thread. `answer` is called on the
+    /// controller's thread when that is stored, or with a sentence why it is not.
+    pub fn record(
+        &self,
+        given: OrderGiven,
+        refused: Option<Error>,
+        answer: impl FnOnce(Option<String>) + Send + 'static,
+    ) {
+        let note = Note::Order(given, refused, Box::new(answer));
+        if let Err(mailbox::Full(Note::Order(given, _, answer))) = self.notes.send(note) {
+            tracing::error!(
+                "the order '{}' is not recorded: the controller is busy, or is gone",
+                given.order
+            );
+            answer(Some("this order is not recorded: the controller is busy, or is gone".to_owned()));
+        }
+    }
+
+    /// The events that the controller keeps in memory, to be followed from any thread.
+    pub fn events(&self) -> &EventFeed {
+        &self.events
     }
 
     /// Asks and waits, on the controller's own shard: for this process itself.

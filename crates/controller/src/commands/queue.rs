@@ -3,7 +3,7 @@
 use super::audit::Order;
 use super::{COMMANDS_WAITING, Commands};
 use crate::arrays::array::Array;
-use crate::commands::handle::{Answer, Asked, Occurrence, Request};
+use crate::commands::handle::{Answer, Request};
 use crate::events::EventCode;
 use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy};
 use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
@@ -11,67 +11,95 @@ use env::mailbox;
 use ondisk::Cause;
 use std::rc::Rc;
 
-/// A change that waits for its turn.
+/// What waits for its turn.
 pub(super) struct Change {
     command: Command,
     caller: Option<Caller>,
-    answer: Answer,
+    asked: Asked,
+}
+
+/// How it is answered.
+enum Asked {
+    /// A question, at once.
+    Question(Answer),
+    /// An order, when it is recorded.
+    Order(Order),
 }
 
 impl Commands {
     pub(super) async fn take_commands(self: Rc<Self>, mut receiver: mailbox::Receiver<Request>) {
-        while let Some(Request { asked, answer }) = receiver.receive().await {
-            if self.stopping.get() {
-                answer(Err(stopping()));
-                continue;
-            }
-            let (command, caller) = match asked {
-                Asked::Command(command, caller) => (command, caller),
-                Asked::Note(Occurrence { code, subject, cause, effect, text, by }) => {
-                    let report = || self.events.report(code, &subject, &cause, &effect, text);
-                    self.events.doing(by.as_ref(), report);
-                    answer(Ok(Reply::Done { notes: Vec::new() }));
-                    continue;
-                }
-            };
-            if command.waits_for_others() {
-                // It takes as long as drives or the kernel take; nothing else has to wait for it.
-                let this = self.clone();
-                self.env.spawn("command apart", async move {
-                    let asked = Order::of(&command);
-                    let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
-                    this.note_asked(caller.as_ref(), &asked, told, &reply);
-                    answer(reply);
-                });
-                continue;
-            }
-            let (reply, told) = self.events.doing(caller.as_ref(), || self.answer_question(&command));
-            match reply {
-                Some(reply) => {
-                    if !command.only_looks() {
-                        self.note_asked(caller.as_ref(), &Order::of(&command), told, &reply);
-                    }
-                    answer(reply);
-                }
-                None if self.changes.borrow().len() >= COMMANDS_WAITING => {
-                    let sentence = "too many commands are waiting; try again later";
-                    answer(Err(Error::new(ErrorKind::Busy, sentence)));
-                }
-                None => {
-                    if matches!(command, Command::Shutdown {}) {
-                        // A change before it may wait for a drive.
-                        self.arrays.wait_no_longer();
-                    }
-                    self.changes.borrow_mut().push_back(Change { command, caller, answer });
-                    self.change_waiting.notify(&self.env);
-                }
+        while let Some(Request { command, caller, answer }) = receiver.receive().await {
+            // Stopping is always possible.
+            let may_be_recorded = self.audit.check().or_else(|error| match command {
+                Command::Shutdown {} => Ok(()),
+                _ => Err(error),
+            });
+            match may_be_recorded {
+                _ if self.stopping.get() => answer(Err(stopping())),
+                _ if command.only_looks() => self.take_question(command, answer),
+                Err(error) => answer(Err(error)),
+                Ok(()) => self.take_order(command, caller, answer),
             }
         }
+    }
+
+    fn take_question(self: &Rc<Self>, command: Command, answer: Answer) {
+        if command.waits_for_others() {
+            let this = self.clone();
+            self.env.spawn("question apart", async move { answer(this.apart(command).await) });
+            return;
+        }
+        match self.answer_question(&command) {
+            Some(reply) => answer(reply),
+            None if self.changes.borrow().len() >= COMMANDS_WAITING => answer(Err(too_many())),
+            None => self.wait_for_turn(Change { command, caller: None, asked: Asked::Question(answer) }),
+        }
+    }
+
+    fn take_order(self: &Rc<Self>, command: Command, caller: Option<Caller>, answer: Answer) {
+        let order = self.order(&command, caller.as_ref(), answer);
+        if command.waits_for_others() {
+            // It takes as long as drives or the kernel take; nothing else has to wait for it.
+            let this = self.clone();
+            self.env.spawn("order apart", async move {
+                this.begin(&order).await;
+                let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
+                this.end(order, told, reply).await;
+            });
+            return;
+        }
+        let (reply, told) = self.events.doing(caller.as_ref(), || self.answer_question(&command));
+        match reply {
+            Some(reply) => self.end_apart(order, told, reply),
+            None if self.changes.borrow().len() >= COMMANDS_WAITING => {
+                self.end_apart(order, false, Err(too_many()));
+            }
+            None => {
+                if matches!(command, Command::Shutdown {}) {
+                    // A change before it may wait for a drive.
+                    self.arrays.wait_no_longer();
+                }
+                self.wait_for_turn(Change { command, caller, asked: Asked::Order(order) });
+            }
+        }
+    }
+
+    fn wait_for_turn(&self, change: Change) {
+        self.changes.borrow_mut().push_back(change);
+        self.change_waiting.notify(&self.env);
     }
 
     fn show_volume(&self, volume: &str) -> Result<Reply> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         Ok(self.volume_reply(&array, &volume, Vec::new()))
+    }
+
+    fn show_task(&self, task: u64) -> Result<Reply> {
+        self.tasks.find_task(task).map(|task| self.tasks.task_reply(&task, Vec::new()))
+    }
+
+    fn history(&self, last: Option<usize>, about: Option<&str>) -> Reply {
+        Reply::Events { events: self.events.list(last, about) }
     }
 
     /// Answers a command that waits for no drive; `None` for one that does.
@@ -84,9 +112,7 @@ impl Commands {
             Command::SpareList {} => Ok(self.reconciler.spares_reply()),
             Command::LogList {} => Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes: Vec::new() }),
             Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
-            Command::TaskShow { task } => {
-                self.tasks.find_task(*task).map(|task| self.tasks.task_reply(&task, Vec::new()))
-            }
+            Command::TaskShow { task } => self.show_task(*task),
             Command::TaskStart(start) if !start.what.is_init() => self.tasks.start_task(start),
             Command::TaskPause { task } => self.tasks.pause_task(*task),
             Command::TaskResume { task } => self.tasks.resume_task(*task),
@@ -94,7 +120,8 @@ impl Commands {
             Command::TaskSet(set) => self.tasks.set_task(set),
             Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
             Command::TaskSchedule(set) => self.tasks.set_schedule(set),
-            Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
+            Command::EventsList { last, about } => Ok(self.history(*last, about.as_deref())),
+            Command::AuditList { last } => Ok(Reply::Audit { orders: self.audit.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
             Command::Health {} => Ok(Reply::Health { health: self.health_report() }),
@@ -143,22 +170,33 @@ impl Commands {
             let waiting = || !self.changes.borrow().is_empty();
             self.change_waiting.wait_until(&self.env, waiting).await;
             let next = self.changes.borrow_mut().pop_front();
-            if let Some(Change { command, caller, answer }) = next {
-                let _turn = self.reconciler.turn().take(1).await;
-                let (asked, only_looks) = (Order::of(&command), command.only_looks());
-                let change = self.change(command);
-                let (reply, told) = self.events.doing_all(caller.as_ref(), change).await;
-                if !only_looks {
-                    self.note_asked(caller.as_ref(), &asked, told, &reply);
-                    self.number().await;
-                }
-                answer(reply);
-                self.attention.look_after();
+            if let Some(change) = next {
+                self.make_change(change).await;
             }
         }
-        for Change { answer, .. } in self.changes.take() {
-            answer(Err(stopping()));
+        for Change { asked, .. } in self.changes.take() {
+            match asked {
+                Asked::Question(answer) => answer(Err(stopping())),
+                Asked::Order(order) => self.end(order, false, Err(stopping())).await,
+            }
         }
+    }
+
+    async fn make_change(self: &Rc<Self>, Change { command, caller, asked }: Change) {
+        if let Asked::Order(order) = &asked {
+            self.begin(order).await;
+        }
+        let turn = self.reconciler.turn().take(1).await;
+        let (reply, told) = self.events.doing_all(caller.as_ref(), self.change(command)).await;
+        match asked {
+            Asked::Question(answer) => answer(reply),
+            Asked::Order(order) => {
+                self.number().await;
+                drop(turn);
+                self.end(order, told, reply).await;
+            }
+        }
+        self.attention.look_after();
     }
 
     async fn change(self: &Rc<Self>, command: Command) -> Result<Reply> {
@@ -326,6 +364,8 @@ impl Commands {
         self.inventory.store_seen().await;
         let notes = self.lifecycle.stop_all().await;
         self.arrays.close_memory().await;
+        self.audit.record_refusals();
+        self.events.report_repeats_now();
         let text = "the controller was shut down".to_owned();
         self.events.report(
             EventCode::ControllerStopped,
@@ -342,6 +382,10 @@ impl Commands {
 
 fn done(notes: Result<Vec<String>>) -> Result<Reply> {
     notes.map(|notes| Reply::Done { notes })
+}
+
+fn too_many() -> Error {
+    Error::new(ErrorKind::Busy, "too many commands are waiting; try again later")
 }
 
 fn stopping() -> Error {

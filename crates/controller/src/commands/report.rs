@@ -21,6 +21,8 @@ struct Looked {
     logs: Vec<LogInfo>,
     /// Channels of notifications that do not work, and what there is of each.
     channels: Vec<(String, String)>,
+    /// What the state folder does not take, and why.
+    unstored: Vec<(&'static str, String)>,
 }
 
 impl Commands {
@@ -35,6 +37,10 @@ impl Commands {
             coverage: self.reconciler.coverage(),
             logs: self.lifecycle.log_infos(),
             channels: self.events.failing_channels(),
+            unstored: [("events", self.events.unstored_because()), ("orders", self.audit.problem())]
+                .into_iter()
+                .filter_map(|(what, why)| Some((what, why?)))
+                .collect(),
         })
     }
 }
@@ -48,6 +54,7 @@ fn report(looked: &Looked) -> HealthReport {
     findings.extend(ups(&looked.controller));
     findings.extend(checks(looked));
     findings.extend(looked.channels.iter().map(channel));
+    findings.extend(looked.unstored.iter().map(unstored));
     findings.extend(alarm(&looked.controller));
     findings.extend(looked.coverage.iter().filter_map(bare));
     // The order of what matters as much stays: volumes before drives.
@@ -325,4 +332,10 @@ fn alarm(controller: &ControllerInfo) -> Option<Finding> {
     let because = controller.alarm.because.as_ref()?;
     let todo = Some("softroc alarm silence".to_owned());
     Some(finding(WellBeing::Ok, "alarm".to_owned(), format!("the alarm sounds: {because}"), todo))
+}
+
+fn unstored((what, why): &(&'static str, String)) -> Finding {
+    let what = format!("the newest {what} cannot be stored, and are lost at a restart: {why}");
+    let todo = "free space for the state folder".to_owned();
+    finding(WellBeing::Warning, "controller".to_owned(), what, Some(todo))
 }

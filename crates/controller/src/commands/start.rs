@@ -3,10 +3,12 @@
 //! | task | does |
 //! | --- | --- |
 //! | commands | takes commands; answers questions at once, hands changes on |
+//! | notes | takes what interfaces report |
 //! | changes | carries out one change after the other |
 //! | reports | takes what shards report, sorts it to the arrays |
 //! | failures, bitmap clearer, recorder | one each per started array: `arrays/failures.rs`, `bitmap_clearer.rs`, `reports.rs` |
-//! | events | stores events |
+//! | events, repeats | store events, report folded ones |
+//! | audit | records orders |
 //! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
 //! | numbers | gives numbers to what has none: `numbering.rs` |
 //! | health | asks drives for their health: `inventory/health.rs` |
@@ -15,8 +17,9 @@
 
 use super::disks::Attached;
 use super::revisions::Revisions;
-use super::{COMMANDS_WAITING, Commands, ControllerHandle};
+use super::{COMMANDS_WAITING, Commands, ControllerHandle, NOTES_WAITING};
 use crate::arrays::{self, Arrays};
+use crate::audit::Audit;
 use crate::events::EventCode;
 use crate::events::Events;
 use crate::foreign::{self, Foreign};
@@ -76,10 +79,15 @@ impl Controller {
         reports: mailbox::Receiver<Report>,
     ) -> ControllerHandle {
         let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
+        let (notes, noted) = mailbox::mailbox(env, NOTES_WAITING);
         let all = Rc::new(joined(env, shards, &options));
         all.events.load().await;
         let events = all.events.clone();
         env.spawn("events", async move { events.write().await });
+        let events = all.events.clone();
+        env.spawn("repeats", async move { events.report_repeats().await });
+        all.audit.load().await;
+        env.spawn("audit", all.audit.clone().write());
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
         all.inventory.open_known_drives(&options.drives).await;
         all.arrays.open_memory().await;
@@ -115,8 +123,10 @@ impl Controller {
         env.spawn("numbers", all.clone().keep_numbering());
         env.spawn("disks", all.clone().watch_disks());
         env.spawn("commands", all.clone().take_commands(receiver));
+        env.spawn("notes", all.clone().take_notes(noted));
+        let events = all.events.feed();
         env.spawn("changes", all.make_changes());
-        ControllerHandle { commands }
+        ControllerHandle { commands, notes, events }
     }
 }
 
@@ -192,11 +202,13 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         attention: attention.clone(),
     };
     let reconciler = Reconciler::new(env, needs);
+    let audit = Audit::new(env, &events);
     let ups = options.ups.clone().map(|ups| Ups::new(env, ups, events.clone(), arrays.clone()));
     Commands {
         env: env.clone(),
         ups,
         events,
+        audit,
         inventory,
         arrays,
         lifecycle,

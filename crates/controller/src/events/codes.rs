@@ -47,6 +47,10 @@ event_codes! {
     ControllerDrivesUnreadable "controller.drives-unreadable" Warning "The stored list of drives cannot be read; register the drives again.";
     ControllerDrivesNotStored "controller.drives-not-stored" Warning "The list of drives cannot be stored; after a restart its drives have to be registered again.";
 
+    EventsLeftOut "events.left-out" Warning "Events were replaced by newer ones before they were delivered or stored; the count says how many at most.";
+    EventsNotStored "events.not-stored" Warning "Events cannot be stored in the state folder: those that are reported now are lost at a restart.";
+    AuditNotStored "audit.not-stored" Warning "Orders cannot be recorded in the audit trail; their records wait in memory and are lost at a restart.";
+
     AlarmSounds "alarm.sounds" Info "The alarm begins to sound: a drive is out, or data is in danger; the cause says which event began it.";
     AlarmSilenced "alarm.silenced" Info "The alarm was silenced by order, until something else fails.";
     AlarmSwitched "alarm.switched" Info "The alarm was switched on or off by order; it does not sound now.";

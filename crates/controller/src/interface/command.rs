@@ -299,6 +299,15 @@ pub enum Command {
         /// No more than so many of the newest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<usize>,
+        /// Only the history of the volume or drive of that name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        about: Option<String>,
+    },
+    /// The orders that were given, newest last. Answered by [`Reply::Audit`](crate::interface::Reply::Audit).
+    AuditList {
+        /// No more than so many of the newest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<usize>,
     },
     /// What a request would do. Answered by [`Reply::Explained`](crate::interface::Reply::Explained).
     Explain(Explain),
@@ -345,6 +354,7 @@ impl Command {
                 | TaskShow { .. }
                 | ScheduleList {}
                 | EventsList { .. }
+                | AuditList { .. }
                 | Explain(_)
                 | Info {}
         )

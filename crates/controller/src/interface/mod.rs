@@ -8,11 +8,13 @@
 //! **Who may call it**: every room. It knows none of them.
 
 mod alarm;
+mod audit;
 mod caller;
 mod command;
 mod costs;
 mod disks;
 mod error;
+mod event;
 mod foreign;
 mod health;
 mod hosts;
@@ -29,6 +31,7 @@ mod tasks;
 mod ups;
 
 pub use alarm::{AlarmInfo, AlarmSetting};
+pub use audit::{AuditEntry, AuditOutcome, OrderGiven};
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
 pub use costs::DriveCost;
@@ -36,6 +39,7 @@ pub use disks::{
     AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, Severity};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
 pub use hosts::HostInfo;
@@ -46,8 +50,8 @@ pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetric
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
-    VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Policy, Progress, Reply, VolumeInfo,
+    VolumeState,
 };
 pub use report::{Finding, HealthReport, WellBeing};
 pub use reshape::{LayoutInfo, ReshapeInfo, ReshapeVolume};

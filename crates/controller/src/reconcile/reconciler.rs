@@ -9,7 +9,7 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::interface::TaskKind;
 use crate::inventory::Drive;
 use crate::inventory::health;
@@ -120,11 +120,15 @@ impl Reconciler {
             Some(_) => "it serves on; replace it (predictive-failure copy is off)",
             None => "it is not used as a spare any more",
         };
-        let subject = place.map_or_else(|| drive.name.clone(), |(array, _)| array.name());
+        let array = place.map(|(array, _)| array.name());
+        let about = match &array {
+            Some(array) => Subject::both(&drive.name, array),
+            None => Subject::from(&drive.name),
+        };
         let text = format!("drive {} {why}: {effect}", drive.name);
         self.events.report(
             EventCode::DrivePredictsFailure,
-            &subject,
+            about,
             &format!("drive {} {why}", drive.name),
             effect,
             text,
@@ -382,7 +386,7 @@ impl Reconciler {
                 let text = format!("{cause}, but it could not be filled: {}", error.message);
                 self.events.report(
                     EventCode::DriveReplacementFailed,
-                    &array.name(),
+                    Subject::both(&drive.name, &array.name()),
                     cause,
                     "the old drive serves on",
                     text,

@@ -26,13 +26,14 @@ use units::counted;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the state folder has that is taken as it is: no file of these is meant to hold a secret.
-const KEPT: [&str; 12] = [
+const KEPT: [&str; 13] = [
     "alarm.toml",
     "arrays.toml",
     "attach.toml",
     "cache.toml",
     "deleted-arrays.toml",
     "drives.toml",
+    "events.2.jsonl",
     "events.jsonl",
     "failed-drives.toml",
     "log.toml",
@@ -56,7 +57,7 @@ fn questions() -> [(&'static str, Command); 12] {
         ("schedules", Command::ScheduleList {}),
         ("logs", Command::LogList {}),
         ("disks", Command::DiskList {}),
-        ("events", Command::EventsList { last: None }),
+        ("events", Command::EventsList { last: None, about: None }),
         ("metrics", Command::Metrics {}),
         ("foreign", Command::ForeignList {}),
     ]
