@@ -1,4 +1,5 @@
-//! A drive has a bounded number of operations at once; others wait for a place, and do not age.
+//! A drive has a bounded number of operations at once. Other operations wait for a place,
+//! and their time limit does not run.
 
 mod common;
 
@@ -10,7 +11,7 @@ use world_sim::{Sim, SimOptions};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns the operation that the drive was asked for first.
+/// Completes the oldest operation of the drive.
 fn return_first(kept: &Kept) {
     let (request, completion) = kept.borrow_mut().remove(0);
     completion.complete(IoOutcome::done(request.range().len.0));
@@ -20,7 +21,8 @@ fn place_of(kept: &Kept, nth: usize) -> u64 {
     kept.borrow()[nth].0.range().start.0
 }
 
-/// A slow drive with a long queue failed as if it did not answer: the time limit of an operation ran while hundreds lay before it.
+/// A slow drive with a long queue failed as if it did not answer: the time limit of an operation ran
+/// while hundreds of operations were ahead of it.
 #[test]
 fn a_drive_has_a_bounded_number_of_operations_and_what_waits_does_not_age() {
     let mut sim = Sim::new(SimOptions::default());
@@ -42,7 +44,7 @@ fn a_drive_has_a_bounded_number_of_operations_and_what_waits_does_not_age() {
             assert_eq!(op.await.result, Ok(1));
         }
         assert_eq!(drive.outstanding(), 0);
-        // What comes later is asked at once again.
+        // The queue is empty: the drive gets the next operation at once.
         let op = drive.flush();
         return_first(&kept);
         assert!(op.await.result.is_ok());
@@ -50,7 +52,8 @@ fn a_drive_has_a_bounded_number_of_operations_and_what_waits_does_not_age() {
     .unwrap();
 }
 
-/// Nobody watches over a drive that does not answer: each operation times out in its turn, those that waited for a place too.
+/// A drive without an overseer does not answer. Each operation times out after its own limit,
+/// which starts when the operation gets a place.
 #[test]
 fn what_waits_for_a_silent_drive_times_out_in_its_turn() {
     let mut sim = Sim::new(SimOptions::default());
@@ -71,7 +74,8 @@ fn what_waits_for_a_silent_drive_times_out_in_its_turn() {
     .unwrap();
 }
 
-/// A drive that is given up is never asked for what waited: that could land when others have gone on without it.
+/// A drive that is given up never gets the operations that waited for a place: such a write could
+/// land after the array has continued without the drive.
 #[test]
 fn a_drive_that_is_given_up_is_not_asked_for_what_waits() {
     let mut sim = Sim::new(SimOptions::default());
@@ -85,7 +89,7 @@ fn a_drive_that_is_given_up_is_not_asked_for_what_waits() {
             assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::TimedOut);
         }
         assert_eq!((kept.borrow().len(), drive.outstanding()), (2, 2));
-        // It has room again for whoever asks it all the same.
+        // The drive has places again, and takes a new operation.
         env.yield_now().await;
         let op = drive.flush();
         assert_eq!(kept.borrow().len(), 3);
@@ -96,7 +100,7 @@ fn a_drive_that_is_given_up_is_not_asked_for_what_waits() {
     .unwrap();
 }
 
-/// A process ends while operations wait for a place: the drive never hears of them.
+/// A process ends while operations wait for a place: the drive never gets them.
 #[test]
 fn what_waits_for_a_place_goes_with_its_process() {
     let mut sim = Sim::new(SimOptions::default());

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, SectorSize};
 
-/// A drive that keeps what it is given until the test returns it.
+/// A drive that holds each operation until the test completes it.
 struct Keeper {
     info: DriveInfo,
     kept: Rc<RefCell<Vec<(IoRequest, Completion)>>>,
