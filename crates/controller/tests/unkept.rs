@@ -3,6 +3,7 @@
 use crate::common::Bench;
 use crate::common::events::{End, at_every_event};
 use controller::{Command, VolumeState};
+use env::{Buf, Durability};
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -136,7 +137,8 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
 }
 
 /// A drive was missing, and another one refused a host's write of a block. The process died before the write had failed, or while the old
-/// content was put back: its record was replayed, its block refused again, and the missing drive's block of these columns was gone with it.
+/// content was put back: its record was replayed, its block refused again, and the missing drive's block of these columns was gone with it. The same where a flush beside had
+/// the record retired while the first of two sectors was put back: nothing said by then what the second one was to hold.
 #[test]
 fn a_crash_while_a_refused_write_is_put_back_costs_no_other_block() {
     for how in [End::Killed, End::PowerCut] {
@@ -152,7 +154,10 @@ fn a_crash_while_a_refused_write_is_put_back_costs_no_other_block() {
             bench
         };
         let at = LOST[1] - 2 * LEN;
-        let scene = |bench: &mut Bench| bench.try_write("data", at, 9, 8 * LEN).ok();
+        let scene = |bench: &mut Bench| {
+            (3..8).for_each(|strip| write_and_flush_beside(bench, strip * STRIP));
+            bench.try_write("data", at, 9, 8 * LEN).ok()
+        };
         at_every_event(1, how, prepare, scene, |bench, outcome, event| {
             bench.boot(&[]);
             for sector in (0..ALL).step_by(512) {
@@ -167,6 +172,20 @@ fn a_crash_while_a_refused_write_is_put_back_costs_no_other_block() {
             }
         });
     }
+}
+
+/// Another host writes what is there anyway, and flushes it, again and again.
+fn write_and_flush_beside(bench: &Bench, at: u64) {
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let env = volume.shard().env().clone();
+    env.spawn("host beside", async move {
+        for _ in 0..200 {
+            let data = Buf::copy_of(&[5; LEN as usize]).freeze();
+            let range = ByteRange::new(ByteOffset(at), ByteCount(LEN));
+            volume.write(range, data, Durability::Cached).await.expect("its drives take it");
+            volume.flush().await.expect("its drives take it");
+        }
+    });
 }
 
 /// A drive kept no write of a block, and redundancy alone had it. The drive was good again, and the process died in the middle of a host's

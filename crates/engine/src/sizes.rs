@@ -2,10 +2,9 @@
 //! callers, so what it may need and seldom does (repairs, waits for the controller) is boxed where it is awaited.
 
 use crate::host::Volume;
-use crate::members::Trouble;
 use crate::messages::StripeRequest;
 use crate::stripe::Attempt;
-use crate::stripe::Host;
+use crate::stripe::{Host, Trouble};
 use env::{Buf, Durability, Slice};
 use plan::{Plan, Request};
 use std::rc::Rc;

@@ -13,7 +13,9 @@ use crate::refusals;
 use crate::scene::{Presence, Scene};
 use crate::tolerance;
 use crate::workload;
-use controller::{Command, ControllerHandle, DriveState, Reply, StartTask, Startable, TaskInfo, VolumeState};
+use controller::{
+    Command, ControllerHandle, DriveState, Reply, StartTask, Startable, TaskInfo, TaskKind, VolumeState,
+};
 use engine::Volume;
 use env::Env;
 use std::rc::Rc;
@@ -321,6 +323,9 @@ impl Host {
         while !task.state.is_over() {
             if self.env.now() > end {
                 let all = operator::tasks(self).await;
+                if self.waits_for_a_drive(&task, &all).await? {
+                    return Ok(None);
+                }
                 let others: Vec<String> = all
                     .iter()
                     .map(|task| format!("{} {:?} {:?}", task.kind, task.state, task.reason))
@@ -336,6 +341,21 @@ impl Host {
             };
         }
         Ok((task.state == controller::TaskState::Done).then_some(*task))
+    }
+
+    /// Whether a task waits since the volume is degraded, and nothing rebuilds it: the controller has failed a drive at so many blocks that it does
+    /// not read whatever is written there, and there is no other one to take its slot.
+    async fn waits_for_a_drive(&self, task: &TaskInfo, all: &[TaskInfo]) -> Result<bool> {
+        let is_rebuilt = all.iter().any(|task| task.kind == TaskKind::Rebuild && !task.state.is_over());
+        let out = out_of(&self.show().await?);
+        let may_be_out = out.minus(&self.scene.array.faults.borrow().bad()).is_empty();
+        let waits = task.state == controller::TaskState::Waiting && !is_rebuilt;
+        if !waits || out.is_empty() || !may_be_out {
+            return Ok(false);
+        }
+        self.scene.array.out.set(out);
+        self.scene.tell(|| format!("drives {out:?} are out: {} waits ({:?})", task.kind, task.reason));
+        Ok(true)
     }
 
     /// A check finds that all redundancy agrees, but where a drive changed something and told nobody.

@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 28] = [
+const AS_DRAWN: [(u64, bool, &str); 30] = [
     (
         10_899_218,
         false,
@@ -226,6 +226,16 @@ const AS_DRAWN: [(u64, bool, &str); 28] = [
         3_141_592_743,
         true,
         "the harness took it that what a slot had lost was there again once the drive that was being rebuilt there was taken out (scene/tests.rs)",
+    ),
+    (
+        1_529_089_642,
+        false,
+        "the harness waited for a check that had failed a drive for blocks that it cannot read",
+    ),
+    (
+        1_529_090_675,
+        false,
+        "parity that was accepted as it is counted a write to blocks that stayed listed as punctured, and count as zeros",
     ),
 ];
 

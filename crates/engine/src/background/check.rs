@@ -8,13 +8,12 @@
 
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
-use crate::members::Trouble;
 use crate::messages::ReportKind;
 use crate::recovery::Mend;
 use crate::recovery::Recovery;
 use crate::stripe::Host;
 use crate::stripe::begin_write;
-use crate::stripe::{Attempt, Ended};
+use crate::stripe::{Attempt, Ended, Trouble};
 use crate::task::TaskOutcome;
 use env::locks::Mode;
 use env::{IoError, IoErrorKind};

@@ -16,7 +16,7 @@ mod slots;
 pub(crate) use balance::Streams;
 pub use drives::Drives;
 pub(crate) use drives::User;
-pub(crate) use faults::{Places, Told, Trouble, is_gone};
+pub(crate) use faults::{Places, is_gone};
 pub(crate) use health::Health;
 pub(crate) use settled::Settled;
 pub(crate) use slots::{Members, Replacement, when_quiet};

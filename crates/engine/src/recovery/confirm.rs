@@ -6,9 +6,9 @@
 //! - An exclusion is durable before the block is taken off the punctured list: between the two it counts as zeros, and its
 //!   region is marked.
 
-use crate::members::{Places, Told, Trouble, is_gone};
+use crate::members::{Places, is_gone};
 use crate::recovery::{Mend, Recovery};
-use crate::stripe::{Attempt, Ended, Host};
+use crate::stripe::{Attempt, Ended, Host, Kept, Told, Trouble};
 use env::{Durability, IoError, IoErrorKind, Slice};
 use layout::Role;
 use plan::Request;
@@ -61,15 +61,34 @@ impl Recovery {
     /// again, as far as they can read it; otherwise the blocks are punctured, and count as zeros. So the others of their columns stay what
     /// they are. The caller holds the columns exclusively.
     ///
-    /// Until parity is put back it counts what was refused. So the record of the write is not revoked: a replay punctures what is refused
-    /// again, and what is put back has a later record. A block is listed, and counts as zeros, when parity counts it so.
+    /// Until parity is put back it counts what was refused, and the blocks are excluded. So the record of the write is not retired before all of
+    /// them are dealt with: a replay punctures what is refused again. It is revoked then, since it would undo what was put back. That is
+    /// not recorded a second time, as a ring that is full of such records would have no room for it. A block is listed, and counts as
+    /// zeros, when parity counts it so.
     ///
     /// # Errors
-    /// When a block cannot be listed. Then these blocks, and those that need them, cannot be read.
+    /// When a block cannot be listed, or the record not be revoked. Then these blocks, and those that need them, cannot be read.
     pub(super) async fn put_back(
         self: &Rc<Self>,
         stripe: StripeIndex,
+        mut refused: Trouble,
+    ) -> Result<(), IoError> {
+        let (unkept, mut record) = (std::mem::take(&mut refused.unkept), refused.record.take());
+        let is_recorded = record.is_some();
+        let done = self.put_all_back(stripe, unkept, &mut record).await;
+        drop(record);
+        match is_recorded {
+            true => done.and(self.silence(stripe).await),
+            false => done,
+        }
+    }
+
+    /// The same; `record`: that of the write.
+    async fn put_all_back(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
         unkept: Vec<Told>,
+        record: &mut Option<Box<Kept>>,
     ) -> Result<(), IoError> {
         if self.geometry().parity_strips() == 0 {
             // No copy took it: what can be read is what there was.
@@ -95,8 +114,9 @@ impl Recovery {
             let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
             let request = Request::Write { range: ByteRange::new(ByteOffset(start), range.len) };
             let host = Host::Payload(old.into(), Durability::Durable);
-            let mut trouble = Trouble { told: Some(told), ..Trouble::default() };
+            let mut trouble = Trouble { told: Some(told), record: record.take(), ..Trouble::default() };
             let (ended, _) = self.attempt(stripe, request, host, &mut trouble, &Attempt::HELD).await;
+            *record = trouble.record;
             match ended {
                 Ended::Done { skipped, .. } => self.recorded(&skipped).await?,
                 // They stay in doubt, with those that need them.

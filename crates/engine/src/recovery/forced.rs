@@ -15,6 +15,9 @@
 //! | two strips of such drives | what P and Q say together, as they are |
 //! | a strip of any other drive | unknown: a request that needs redundancy fails |
 //!
+//! What is punctured of a missing strip is known: it counts as zeros. Redundancy may count what a write was to put there, if it was cut off
+//! before the blocks were taken off the list. So zeros are written there, in redundancy alone, once the stripe is settled.
+//!
 //! # The journal's word
 //! Where a volume has a [`journal`](crate::stripe::journal), it is replayed before the volume is served, and tells what was interrupted: all
 //! redundancy agrees but that of whole stripes which were being written. So no operator is asked, and what redundancy says
@@ -34,11 +37,14 @@
 //! - A region that is distrusted, because a write to it failed, is not forced any more.
 
 use crate::recovery::{Mend, Recovery};
+use crate::stripe::{Attempt, Ended, Host, Trouble};
 use env::locks::{ALL_COLUMNS, Mode};
-use env::{IoError, IoErrorKind};
-use layout::ParityIndex;
+use env::{Durability, IoError, IoErrorKind, Slice};
+use layout::{CopyIndex, DataIndex, ParityIndex, Role};
+use plan::Request;
+use smallvec::SmallVec;
 use std::rc::Rc;
-use units::{DriveIndex, DriveSet, StripeIndex};
+use units::{ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
 /// What settling a stripe takes.
 enum Settling {
@@ -113,6 +119,7 @@ impl Recovery {
                 }
                 Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
             }
+            skipped = skipped.union(&self.count_punctured_as_zeros(stripe).await?);
             // A drive that did not keep what it was given has less to say than it seemed: what said it is to agree with the rest.
             if self.lacking(stripe).minus(&lacking).is_empty() {
                 break;
@@ -122,6 +129,46 @@ impl Recovery {
         // Unless it was distrusted meanwhile, or is synced.
         if self.state().forced().contains(region) {
             self.settled.insert(region, self.nth_of_region(region, stripe));
+        }
+        Ok(skipped)
+    }
+
+    /// Has redundancy count zeros for what is punctured of strips that are missing. Which drives were not written.
+    ///
+    /// # Errors
+    /// When it cannot be computed, or not be written.
+    async fn count_punctured_as_zeros(self: &Rc<Self>, stripe: StripeIndex) -> Result<DriveSet, IoError> {
+        let mut skipped = DriveSet::EMPTY;
+        if self.geometry().parity_strips() == 0 {
+            return Ok(skipped);
+        }
+        let readable = self.stripe_health(stripe, &self.lacking(stripe)).readable;
+        let strip = self.geometry().strip().bytes();
+        let missing: SmallVec<[DataIndex; 2]> = self
+            .map(stripe)
+            .cells()
+            .filter_map(|(cell, role)| match role {
+                Role::Data { index, .. } if !readable.contains(cell.drive) => Some(index),
+                _ => None,
+            })
+            .collect();
+        for index in missing {
+            // Listed where it belongs, wherever it lies now.
+            let home = self.geometry().stripe_map(stripe).data_cell(index, CopyIndex(0));
+            let all = ByteRange::new(home.offset, strip);
+            let punctured: Vec<ByteRange> = self.state().punctured_within(home.drive, all).collect();
+            for place in punctured {
+                let start = strip.0 * u64::from(index.0) + (place.start - home.offset).0;
+                let request = Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), place.len) };
+                let host = Host::Payload(Slice::zero(place.len).into(), Durability::Durable);
+                let (ended, _) =
+                    self.attempt(stripe, request, host, &mut Trouble::default(), &Attempt::HELD).await;
+                match ended {
+                    Ended::Done { skipped: of_this, .. } => skipped = skipped.union(&of_this),
+                    Ended::Lost | Ended::NeedsLock => return Err(IoError::new(IoErrorKind::Medium)),
+                    Ended::Failed(error) => return Err(error),
+                }
+            }
         }
         Ok(skipped)
     }

@@ -6,10 +6,10 @@
 //! - A drive that refuses the zeros, or cannot read them afterwards, has the place excluded: it counts as zeros all the same.
 //! - What cannot be read any more while redundancy is computed over the zeros is lost as well, and is dealt with in the same way.
 
-use crate::members::{Places, Trouble, is_gone};
+use crate::members::{Places, is_gone};
 use crate::messages::ReportKind;
 use crate::recovery::{Mend, Recovery};
-use crate::stripe::{Attempt, DriveOp, DriveOps, Ended, Host, begin_write};
+use crate::stripe::{Attempt, DriveOp, DriveOps, Ended, Host, Trouble, begin_write};
 use env::{Durability, IoError, IoErrorKind, Member, Slice};
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use plan::Request;

@@ -23,9 +23,9 @@
 //! A *read* climbs no ladder: it changes nothing, and where the whole of it cannot be had, less of it may
 //! ([`reading`](crate::recovery::reading)). Checks, repairs of places and the redundancy over what was given up are attempted once.
 
-use crate::members::{Places, Trouble};
+use crate::members::Places;
 use crate::recovery::{Mend, Recovery};
-use crate::stripe::{Attempt, Ended, Host, Patience};
+use crate::stripe::{Attempt, Ended, Host, Patience, Trouble};
 use env::{Durability, IoError, IoErrorKind, Slice};
 use plan::Request;
 use std::rc::Rc;
@@ -140,7 +140,7 @@ impl Recovery {
                 }
                 (Ended::Failed(error), _) => {
                     if !trouble.unkept.is_empty() {
-                        Box::pin(self.put_back(stripe, trouble.unkept)).await?;
+                        Box::pin(self.put_back(stripe, trouble)).await?;
                     }
                     return Err(error);
                 }

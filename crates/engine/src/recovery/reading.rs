@@ -6,10 +6,10 @@
 //! speaks with what the other does. Then it is halved, and halved again, down to single sectors: each part is
 //! served by whatever can serve it, and what cannot be had is no more than what is lost.
 
-use crate::members::{Places, Trouble};
+use crate::members::Places;
 use crate::recovery::Recovery;
 use crate::stripe::Host;
-use crate::stripe::{Attempt, Ended, Patience};
+use crate::stripe::{Attempt, Ended, Patience, Trouble};
 use env::locks::Mode;
 use env::{Buf, IoError, IoErrorKind};
 use plan::Request;

@@ -15,11 +15,11 @@
 //! - A reader lists what is lost only where that is beyond doubt: nobody is absent who might come back with it, and
 //!   redundancy is to be trusted.
 
-use crate::members::{Places, Trouble, is_gone};
+use crate::members::{Places, is_gone};
 use crate::messages::ReportKind;
 use crate::recovery::Recovery;
 use crate::recovery::ladder::{RESTORE, RESTORE_DOUBTFUL};
-use crate::stripe::{Attempt, Ended, Host};
+use crate::stripe::{Attempt, Ended, Host, Trouble};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind, Member};
 use plan::Request;

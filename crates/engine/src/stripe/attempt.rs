@@ -1,8 +1,8 @@
 //! One request on one stripe: planned and executed, and planned again as long as that may help.
 
-use crate::members::Trouble;
 use crate::stripe::Stripes;
 use crate::stripe::execute::{Executed, Host, scratch_need};
+use crate::stripe::trouble::Trouble;
 use env::{IoError, IoErrorKind};
 use plan::{Method, Mismatch, Plan, Request, Unplannable};
 use std::rc::Rc;

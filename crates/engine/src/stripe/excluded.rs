@@ -12,12 +12,13 @@
 //! A drive refuses a write, or takes it and cannot read it afterwards, once or always. A drive that returns old data
 //! without an error for a block that it acknowledged is not detected here.
 
-use crate::members::{Places, Told, Trouble};
+use crate::members::Places;
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::DriveOp;
 use crate::stripe::execute::Memory;
 use crate::stripe::payload::Payload;
+use crate::stripe::trouble::{Told, Trouble};
 use env::{Buf, Bufs, Durability, IoError, IoErrorKind, Member, Slice, Slices};
 use layout::{CopyIndex, Role};
 use plan::{Plan, Read, Request};

@@ -7,13 +7,14 @@
 //! - No operation is left in flight: each that was started is awaited, also when another one failed.
 //! - Buffers are cut, never copied; parity is computed from where data lies.
 
-use crate::members::{Trouble, is_gone};
+use crate::members::is_gone;
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
 use crate::stripe::drive_ops::{DriveOp, DriveOps};
 use crate::stripe::excluded::Ranges;
 use crate::stripe::journal::Kept;
 use crate::stripe::payload::{Payload, cut_all};
+use crate::stripe::trouble::Trouble;
 use crate::stripe::write_faults::WriteFaults;
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
 use plan::{Mismatch, Plan, Read, ReadSlot, Source, Target};
@@ -149,7 +150,14 @@ impl Stripes {
         if !plan.writes().is_empty() && self.state().revision() != made_under {
             return Executed::Again { host: self.give_back(memory, host) };
         }
-        let kept = match self.keep(plan, &memory, host.durability()).await {
+        // What is told is in the record of the write that was refused, until that counts no more.
+        let of_refused = trouble.record.take().filter(|record| record.counts()).map(|record| *record);
+        let is_told = of_refused.is_some();
+        let kept = match of_refused {
+            Some(record) => Ok(Some(record)),
+            None => self.keep(plan, &memory, host.durability()).await,
+        };
+        let kept = match kept {
             Ok(kept) => kept,
             Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
         };
@@ -159,7 +167,9 @@ impl Stripes {
         if let Err(error) = self.keep_promise(&kept, host.durability()).await {
             written = written.and(Err(error));
         }
-        drop(kept);
+        if is_told || !trouble.unkept.is_empty() {
+            trouble.record = kept.filter(Kept::counts).map(Box::new);
+        }
         let host = self.give_back(memory, host);
         match written {
             Ok(skipped) => Executed::Done { host, skipped, mismatch },

@@ -11,11 +11,11 @@
 //!
 //! See [`state::Initialisation`].
 
-use crate::members::Trouble;
 use crate::messages::ReportKind;
 use crate::stripe::attempt::{Attempt, Ended};
 use crate::stripe::execute::Host;
 use crate::stripe::payload::{Payload, cut_all};
+use crate::stripe::trouble::Trouble;
 use crate::stripe::{Stripes, begin_write};
 use env::locks::{ALL_COLUMNS, Guard, Mode};
 use env::sync::Signal;

@@ -20,6 +20,7 @@ mod journal;
 mod payload;
 mod stripes;
 mod together;
+mod trouble;
 mod write_faults;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
@@ -30,7 +31,8 @@ pub(crate) use drive_ops::{DriveOp, DriveOps};
 pub(crate) use execute::Host;
 pub(crate) use flush::Flush;
 pub(crate) use initialise::Initialising;
-pub(crate) use journal::{ByJournal, Devices, JournalSlot, record_slices};
+pub(crate) use journal::{ByJournal, Devices, JournalSlot, Kept, record_slices};
 pub use journal::{JournalTerms, ring_len};
 pub(crate) use payload::Payload;
 pub use stripes::Stripes;
+pub(crate) use trouble::{Told, Trouble};

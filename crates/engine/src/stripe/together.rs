@@ -13,12 +13,13 @@
 //!   ([`execute`](crate::stripe::execute)).
 //! - No operation is left in flight.
 
-use crate::members::{Trouble, is_gone};
+use crate::members::is_gone;
 use crate::stripe::Stripes;
 use crate::stripe::attempt::Attempt;
 use crate::stripe::drive_ops::{DriveOp, DriveOps};
 use crate::stripe::execute::{Host, Memory, scratch_need};
 use crate::stripe::journal::Kept;
+use crate::stripe::trouble::Trouble;
 use crate::stripe::write_faults::WriteFaults;
 use env::{Bufs, Durability, Io, IoError, Member, Slice, Slices};
 use plan::{Plan, Request};

@@ -3,10 +3,10 @@
 //! A drive that fails is skipped. One that stays, and refuses blocks, has these excluded; the others it is given. Where something
 //! cannot be had from the drives that are left the write fails.
 
-use crate::members::Told;
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{Answered, Lacking};
 use crate::stripe::excluded::Refusal;
+use crate::stripe::trouble::Told;
 use env::{Durability, IoError, Slices};
 use plan::Plan;
 use std::rc::Rc;

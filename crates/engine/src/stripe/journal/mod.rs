@@ -195,6 +195,11 @@ impl Kept {
             _ => asked,
         }
     }
+
+    /// Whether a replay after a crash carries out what it says.
+    pub(crate) fn counts(&self) -> bool {
+        self.carries && self.journal.promises()
+    }
 }
 
 impl Drop for Kept {
