@@ -227,11 +227,7 @@ const AS_DRAWN: [(u64, bool, &str); 30] = [
         true,
         "the harness took it that what a slot had lost was there again once the drive that was being rebuilt there was taken out (scene/tests.rs)",
     ),
-    (
-        1_529_089_642,
-        false,
-        "the harness waited for a check that had failed a drive for blocks that it cannot read",
-    ),
+    (1_529_089_642, false, "the harness waited for a check that had failed a drive at blocks it cannot read"),
     (
         1_529_090_675,
         false,

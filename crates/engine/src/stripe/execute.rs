@@ -7,13 +7,13 @@
 //! - No operation is left in flight: each that was started is awaited, also when another one failed.
 //! - Buffers are cut, never copied; parity is computed from where data lies.
 
-use crate::members::is_gone;
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
 use crate::stripe::drive_ops::{DriveOp, DriveOps};
 use crate::stripe::excluded::Ranges;
 use crate::stripe::journal::Kept;
 use crate::stripe::payload::{Payload, cut_all};
+use crate::stripe::read_faults::Fault;
 use crate::stripe::trouble::Trouble;
 use crate::stripe::write_faults::WriteFaults;
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
@@ -271,38 +271,6 @@ impl Stripes {
         }
     }
 
-    /// A read failed before the commit: what is known now, and whether planning again can help.
-    fn read_fault(
-        self: &Rc<Self>,
-        read: &Read,
-        member: Option<&Rc<Member>>,
-        error: IoError,
-        trouble: &mut Trouble,
-    ) -> Fault {
-        if error.kind == IoErrorKind::Invalid {
-            tracing::error!(drive = read.drive.0, "a drive refused a read as invalid: {error}");
-            return Fault::Hopeless(error);
-        }
-        if member.is_some_and(|member| !self.members.is_in_slot(read.drive, member)) {
-            return Fault::PlanAgain; // Another drive has the slot now.
-        }
-        if error.kind == IoErrorKind::Late {
-            trouble.late.insert(read.drive);
-            return Fault::PlanAgain;
-        }
-        if is_gone(&error) {
-            self.fail_drive(read.drive, error, "read");
-        } else if error.is_of_blocks() {
-            trouble.places.push((read.drive, ByteRange::new(read.offset, read.len)));
-        } else {
-            let (volume, drive) = (self.name(), read.drive.0);
-            tracing::debug!(volume = %volume, drive, "a read is served without a drive: {error}");
-            trouble.unread = Some(error);
-        }
-        trouble.drives.insert(read.drive);
-        Fault::PlanAgain
-    }
-
     /// Writes everything that the plan writes. Which drives failed and were skipped.
     ///
     /// # Errors
@@ -417,11 +385,6 @@ enum Reading {
     Around(Ranges),
     /// What it reads is told.
     Told,
-}
-
-enum Fault {
-    PlanAgain,
-    Hopeless(IoError),
 }
 
 /// Which kind of host side, while its memory is cut up.

@@ -18,6 +18,7 @@ mod gates;
 mod initialise;
 mod journal;
 mod payload;
+mod read_faults;
 mod stripes;
 mod together;
 mod trouble;
