@@ -174,7 +174,7 @@ fn a_crash_while_a_refused_write_is_put_back_costs_no_other_block() {
     }
 }
 
-/// Another host writes what is there anyway, and flushes it, again and again.
+/// Another host repeatedly writes the bytes that are already there, and flushes them.
 fn write_and_flush_beside(bench: &Bench, at: u64) {
     let volume = bench.shards[0].volume_named("data").expect("it is served");
     let env = volume.shard().env().clone();

@@ -61,10 +61,11 @@ impl Recovery {
     /// again, as far as they can read it; otherwise the blocks are punctured, and count as zeros. So the others of their columns stay what
     /// they are. The caller holds the columns exclusively.
     ///
-    /// Until parity is put back it counts what was refused, and the blocks are excluded. So the record of the write is not retired before all of
-    /// them are dealt with: a replay punctures what is refused again. It is revoked then, since it would undo what was put back. That is
-    /// not recorded a second time, as a ring that is full of such records would have no room for it. A block is listed, and counts as
-    /// zeros, when parity counts it so.
+    /// The refused blocks are excluded, and until the old content is put back, parity includes the new content.
+    /// The write's journal record is held until all of them are put back: after a crash, the replay punctures
+    /// the blocks that are refused again. Then the record is revoked, as a replay would undo what was put back.
+    /// Putting back has no record of its own: a ring full of held records would have no room for it.
+    /// A block is listed as punctured only after parity has been computed with zeros for it.
     ///
     /// # Errors
     /// When a block cannot be listed, or the record not be revoked. Then these blocks, and those that need them, cannot be read.

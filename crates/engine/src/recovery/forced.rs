@@ -15,8 +15,9 @@
 //! | two strips of such drives | what P and Q say together, as they are |
 //! | a strip of any other drive | unknown: a request that needs redundancy fails |
 //!
-//! What is punctured of a missing strip is known: it counts as zeros. Redundancy may count what a write was to put there, if it was cut off
-//! before the blocks were taken off the list. So zeros are written there, in redundancy alone, once the stripe is settled.
+//! Punctured blocks of a missing strip are zeros. If a crash cut off a write of such blocks before they left
+//! the list, redundancy may include the new content. So, when the stripe is settled, redundancy is updated
+//! with zeros for these blocks.
 //!
 //! # The journal's word
 //! Where a volume has a [`journal`](crate::stripe::journal), it is replayed before the volume is served, and tells what was interrupted: all
@@ -133,7 +134,8 @@ impl Recovery {
         Ok(skipped)
     }
 
-    /// Has redundancy count zeros for what is punctured of strips that are missing. Which drives were not written.
+    /// Updates redundancy so that punctured blocks of missing strips are zeros in it.
+    /// Returns the drives that were not written.
     ///
     /// # Errors
     /// When it cannot be computed, or not be written.

@@ -150,9 +150,9 @@ impl Stripes {
         if !plan.writes().is_empty() && self.state().revision() != made_under {
             return Executed::Again { host: self.give_back(memory, host) };
         }
-        // What is told is in the record of the write that was refused, until that counts no more.
+        // Old content is put back under the record of the refused write, as long as a replay uses that record.
         let of_refused = trouble.record.take().filter(|record| record.counts()).map(|record| *record);
-        let is_told = of_refused.is_some();
+        let is_under_record = of_refused.is_some();
         let kept = match of_refused {
             Some(record) => Ok(Some(record)),
             None => self.keep(plan, &memory, host.durability()).await,
@@ -167,7 +167,9 @@ impl Stripes {
         if let Err(error) = self.keep_promise(&kept, host.durability()).await {
             written = written.and(Err(error));
         }
-        if is_told || !trouble.unkept.is_empty() {
+        // A record that was written to put one block back says nothing of the other blocks.
+        let is_refused = trouble.told.is_none() && !trouble.unkept.is_empty();
+        if is_under_record || is_refused {
             trouble.record = kept.filter(Kept::counts).map(Box::new);
         }
         let host = self.give_back(memory, host);

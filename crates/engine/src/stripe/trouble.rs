@@ -16,7 +16,8 @@ pub(crate) struct Trouble {
     pub(crate) unkept: Vec<Told>,
     /// What a block counts as in redundancy, whatever its drive holds: it is read as that, and not written.
     pub(crate) told: Option<Told>,
-    /// The record of the write in which drives refused what is `unkept`. It is not retired as long as it is here. What is told is written under it.
+    /// The journal record of the write that drives refused. It is not retired while it is held here.
+    /// The old content is put back under this record.
     pub(crate) record: Option<Box<Kept>>,
     /// Drives that are not read, as they take long.
     pub(crate) late: DriveSet,

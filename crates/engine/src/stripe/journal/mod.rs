@@ -196,7 +196,7 @@ impl Kept {
         }
     }
 
-    /// Whether a replay after a crash carries out what it says.
+    /// Whether the record has the content of the write, and is replayed after a crash.
     pub(crate) fn counts(&self) -> bool {
         self.carries && self.journal.promises()
     }
