@@ -109,10 +109,10 @@ pub struct Accounts {
     nobody: Hash,
 }
 
-/// How accounts are kept.
+/// Accounts as they are kept.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+pub struct KeptAccounts {
     version: u32,
     accounts: BTreeMap<String, Account>,
 }
@@ -120,33 +120,25 @@ struct Kept {
 const VERSION: u32 = 1;
 
 impl Accounts {
-    /// Those that were kept. `nobody`: a hash of something random.
+    /// None yet. `nobody`: a hash of something random.
+    pub fn none(limits: Limits, nobody: Hash) -> Accounts {
+        Accounts { by_name: BTreeMap::new(), limits, nobody }
+    }
+
+    /// The same with the accounts that were kept.
     ///
     /// # Errors
-    /// When what was kept cannot be read.
-    pub fn load(kept: Option<&[u8]>, limits: Limits, nobody: Hash) -> Result<Accounts> {
-        let Some(bytes) = kept else {
-            return Ok(Accounts { by_name: BTreeMap::new(), limits, nobody });
-        };
-        let unreadable = |why: String| {
-            let sentence =
-                format!("the accounts cannot be read: {why}; move the file accounts.json away to begin anew");
-            Error::new(ErrorKind::Failed, sentence)
-        };
-        let kept: Kept = serde_json::from_slice(bytes).map_err(|error| unreadable(error.to_string()))?;
+    /// When another version of SoftROC kept them: the end of a sentence.
+    pub fn with(&self, kept: KeptAccounts) -> std::result::Result<Accounts, String> {
         if kept.version != VERSION {
-            return Err(unreadable(format!("they are of version {}, not {VERSION}", kept.version)));
+            return Err(format!("they are of version {}, not {VERSION}", kept.version));
         }
-        Ok(Accounts { by_name: kept.accounts, limits, nobody })
+        Ok(Accounts { by_name: kept.accounts, ..self.clone() })
     }
 
     /// What is to be kept.
-    ///
-    /// # Errors
-    /// None that is known of.
-    pub fn to_keep(&self) -> Result<Vec<u8>> {
-        let kept = Kept { version: VERSION, accounts: self.by_name.clone() };
-        serde_json::to_vec_pretty(&kept).map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))
+    pub fn to_keep(&self) -> KeptAccounts {
+        KeptAccounts { version: VERSION, accounts: self.by_name.clone() }
     }
 
     /// When accounts are locked.

@@ -21,7 +21,7 @@ mod password;
 mod role;
 mod sessions;
 
-pub use accounts::{AccountChange, AccountInfo, Accounts, Attempt, Limits, Verdict};
+pub use accounts::{AccountChange, AccountInfo, Accounts, Attempt, KeptAccounts, Limits, Verdict};
 pub use action::Action;
 pub use caller::Caller;
 pub use password::{Cost, Hash, Password};

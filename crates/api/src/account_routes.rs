@@ -73,6 +73,15 @@ struct Set {
     unlock: bool,
 }
 
+/// How accounts are repaired that cannot be read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Repair {
+    /// With one new administrator, and not with their previous version.
+    #[serde(default)]
+    anew: bool,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignIn {
@@ -87,6 +96,7 @@ pub(crate) fn router() -> Router<Desk> {
     Router::new()
         .route("/v1/accounts", get(list).post(add))
         .route("/v1/accounts/{name}", patch(set).delete(remove))
+        .route("/v1/accounts-repair", post(repair))
         .route("/v1/session", axum::routing::delete(sign_out))
 }
 
@@ -116,7 +126,8 @@ fn read<T>(body: Body<T>) -> Result<T> {
 }
 
 async fn list(State(desk): State<Desk>, Extension(caller): Who) -> Response {
-    answered(caller.may(Action::Accounts).map(|()| AccessReply::Accounts { accounts: desk.keeper.list() }))
+    let known = caller.may(Action::Accounts).and_then(|()| desk.keeper.check());
+    answered(known.map(|()| AccessReply::Accounts { accounts: desk.keeper.list() }))
 }
 
 async fn add(State(desk): State<Desk>, Extension(caller): Who, body: Body<Add>) -> Response {
@@ -162,6 +173,22 @@ async fn changed(keeper: &Keeper, caller: &Caller, name: &str, body: Body<Set>) 
     let account = keeper.set(caller, name, change, password.as_ref()).await?;
     let told = password.filter(|_| new_password).map(|password| password.reveal().to_owned());
     Ok(AccessReply::Account { account, password: told })
+}
+
+async fn repair(State(desk): State<Desk>, Extension(caller): Who, body: Body<Repair>) -> Response {
+    answered(repaired(&desk.keeper, &caller, body))
+}
+
+fn repaired(keeper: &Keeper, caller: &Caller, body: Body<Repair>) -> Result<AccessReply> {
+    caller.may(Action::Accounts)?;
+    let Repair { anew } = read(body)?;
+    Ok(match keeper.repair(&caller.named(), anew)? {
+        Some((name, password)) => {
+            let password = Some(password.reveal().to_owned());
+            AccessReply::Account { account: keeper.show(name)?, password }
+        }
+        None => AccessReply::Accounts { accounts: keeper.list() },
+    })
 }
 
 async fn remove(State(desk): State<Desk>, Extension(caller): Who, Path(name): Path<String>) -> Response {

@@ -1,19 +1,21 @@
 //! Accounts and sessions as they are kept: the file, the clock, and the hashing, which has threads of its own.
 
-use crate::files;
+use crate::files::{self, Files};
 use access::{
-    AccountChange, AccountInfo, Accounts, Caller, Cost, Hash, Limits, Password, Role, SessionInfo, Sessions,
-    Verdict,
+    AccountChange, AccountInfo, Accounts, Caller, Cost, Hash, KeptAccounts, Limits, Password, Role,
+    SessionInfo, Sessions, Verdict,
 };
-use controller::{ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Origin, Result};
+use controller::{
+    ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Origin, Result, StateFile, Trouble,
+};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
 /// Where accounts are kept, in the state folder.
-const FILE: &str = "accounts.json";
+/// An earlier version may have accounts and passwords that were taken away since: only an order brings it into force.
+const FILE: StateFile<KeptAccounts> = StateFile::json("accounts.json", "the list of accounts").guarded();
 
 /// The name of the first account.
 const FIRST: &str = "admin";
@@ -36,7 +38,7 @@ const REST: Duration = Duration::from_millis(200);
 /// Who knows accounts and sessions.
 pub(crate) struct Keeper {
     state: Mutex<State>,
-    file: PathBuf,
+    files: Files,
     cost: Cost,
     since: Instant,
     hashing: Semaphore,
@@ -46,6 +48,8 @@ pub(crate) struct Keeper {
 
 struct State {
     accounts: Accounts,
+    /// Why they are not known: their file cannot be read. Nobody signs in then, and none is made, until they are repaired.
+    damaged: Option<String>,
     sessions: Sessions,
     /// Names and passwords that were right, hashed with a secret, and until when that counts.
     known: BTreeMap<[u8; 32], (String, u64)>,
@@ -54,24 +58,126 @@ struct State {
 }
 
 impl Keeper {
-    /// Reads what the state folder has.
-    pub(crate) fn open(folder: &Path, cost: Cost, controller: ControllerHandle) -> env::Result<Keeper> {
-        let file = folder.join(FILE);
-        let kept = files::load(&file)?;
+    /// Reads what the state folder has. Accounts that cannot be read stop nothing but signing in over the network.
+    pub(crate) fn open(files: &Files, cost: Cost, controller: ControllerHandle) -> env::Result<Keeper> {
         let unusable = |error: Error| env::Error::new(env::ErrorKind::WrongKind, error.message);
         let nobody = Password::new(access::hex(&random::<32>()?));
         let nobody = Hash::of(&nobody, random()?, cost).map_err(unusable)?;
-        let accounts = Accounts::load(kept.as_deref(), Limits::default(), nobody).map_err(unusable)?;
-        let state = State { accounts, sessions: Sessions::new(IDLE_S), known: BTreeMap::new(), revision: 0 };
+        let none = Accounts::none(Limits::default(), nobody);
+        let loaded = files.load_state(&FILE);
+        let trouble = loaded.trouble.map(|trouble| {
+            files::tell_trouble(
+                &controller,
+                &trouble,
+                "nobody can sign in over the network until they are repaired",
+            );
+            trouble.why
+        });
+        let (accounts, damaged) = match (loaded.value.map(|kept| none.with(kept)), trouble) {
+            (None, damaged) => (none, damaged),
+            (Some(Ok(accounts)), _) => (accounts, None),
+            (Some(Err(why)), _) => {
+                let trouble = Trouble {
+                    file: FILE.name(),
+                    about: FILE.about(),
+                    why: why.clone(),
+                    place: controller::Place::Guarded,
+                    from_previous: false,
+                    is_complete: false,
+                };
+                files::tell_trouble(
+                    &controller,
+                    &trouble,
+                    "nobody can sign in over the network until they are repaired",
+                );
+                (none, Some(why))
+            }
+        };
+        let (sessions, known) = (Sessions::new(IDLE_S), BTreeMap::new());
+        let state = State { accounts, damaged, sessions, known, revision: 0 };
         Ok(Keeper {
             state: Mutex::new(state),
-            file,
+            files: files.clone(),
             cost,
             since: Instant::now(),
             hashing: Semaphore::new(HASHING),
             secret: random()?,
             controller,
         })
+    }
+
+    /// Whether accounts are known.
+    ///
+    /// # Errors
+    /// Why they are not, and what to do.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.state().damaged {
+            None => Ok(()),
+            Some(why) => Err(damaged(why)),
+        }
+    }
+
+    /// Repairs accounts that cannot be read: with the previous version, or with one new administrator, whose name and password are told.
+    ///
+    /// # Errors
+    /// When they can be read, there is no previous version, or it cannot be stored.
+    pub(crate) fn repair(
+        &self,
+        by: &controller::Caller,
+        anew: bool,
+    ) -> Result<Option<(&'static str, Password)>> {
+        let mut state = self.state();
+        if state.damaged.is_none() {
+            let sentence = "the accounts can be read: there is nothing to repair; see 'softroc account list'";
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        let (accounts, first) = match anew {
+            true => {
+                let (accounts, password) = self.with_first(&state.accounts)?;
+                (accounts, Some((FIRST, password)))
+            }
+            false => (self.previous(&state.accounts)?, None),
+        };
+        self.files.store_state(&FILE, &accounts.to_keep())?;
+        (state.accounts, state.damaged) = (accounts, None);
+        state.revision += 1;
+        drop(state);
+        let what = if anew { "with one administrator" } else { "with their previous version" };
+        self.controller.note(Occurrence {
+            code: EventCode::ControllerStateRepaired,
+            subject: FILE.name().to_owned(),
+            cause: format!("{by} asked for it"),
+            effect: "one can sign in over the network again".to_owned(),
+            text: format!("{by} repaired the accounts, {what}"),
+            by: Some(by.clone()),
+        });
+        Ok(first)
+    }
+
+    fn previous(&self, none: &Accounts) -> Result<Accounts> {
+        let wrong = |why: &str| {
+            let sentence = format!(
+                "there is no previous version of the accounts ({why}); run 'softroc account repair --anew' to begin with one administrator"
+            );
+            Error::new(ErrorKind::WrongState, sentence)
+        };
+        let kept = self.files.load_previous(&FILE).map_err(|why| wrong(&why))?;
+        let kept = kept.ok_or_else(|| wrong("none was stored"))?;
+        let accounts = none.with(kept).map_err(|why| wrong(&why))?;
+        if accounts.is_empty() {
+            return Err(wrong("it has none"));
+        }
+        Ok(accounts)
+    }
+
+    /// With the first account, whose password has to be changed.
+    fn with_first(&self, none: &Accounts) -> Result<(Accounts, Password)> {
+        let failed = |error: env::Error| Error::new(ErrorKind::Failed, error.to_string());
+        let password = Password::from_random(&random::<20>().map_err(failed)?);
+        let hash = Hash::of(&password, random().map_err(failed)?, self.cost)?;
+        let mut accounts = none.clone();
+        accounts.add(FIRST, Role::Administrator, hash, true)?;
+        Ok((accounts, password))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,15 +192,12 @@ impl Keeper {
     /// Where there is no account, makes the first one. Its password, which has to be changed.
     pub(crate) fn make_first(&self) -> env::Result<Option<(&'static str, Password)>> {
         let mut state = self.state();
-        if !state.accounts.is_empty() {
+        if !state.accounts.is_empty() || state.damaged.is_some() {
             return Ok(None);
         }
         let failed = |error: Error| env::Error::new(env::ErrorKind::System, error.message);
-        let password = Password::from_random(&random::<20>()?);
-        let hash = Hash::of(&password, random()?, self.cost).map_err(failed)?;
-        let mut accounts = state.accounts.clone();
-        accounts.add(FIRST, Role::Administrator, hash, true).map_err(failed)?;
-        files::store(&self.file, &accounts.to_keep().map_err(failed)?)?;
+        let (accounts, password) = self.with_first(&state.accounts).map_err(failed)?;
+        self.files.store_state(&FILE, &accounts.to_keep()).map_err(failed)?;
         state.accounts = accounts;
         self.controller.note(Occurrence {
             code: EventCode::AccessFirstAccount,
@@ -116,10 +219,12 @@ impl Keeper {
         change: impl FnOnce(&mut Accounts) -> Result<T>,
     ) -> Result<T> {
         let mut state = self.state();
+        if let Some(why) = &state.damaged {
+            return Err(damaged(why));
+        }
         let mut accounts = state.accounts.clone();
         let done = change(&mut accounts)?;
-        let failed = |error: env::Error| Error::new(ErrorKind::Failed, error.to_string());
-        files::store(&self.file, &accounts.to_keep()?).map_err(failed)?;
+        self.files.store_state(&FILE, &accounts.to_keep())?;
         state.accounts = accounts;
         state.revision += 1;
         state.known.clear();
@@ -252,6 +357,11 @@ impl Keeper {
 
     /// The account of a name and a password.
     async fn sign_in(&self, name: &str, password: &Password, from: &str) -> Result<AccountInfo> {
+        if self.check().is_err() {
+            // Not why: who asks is not known.
+            let sentence = "nobody can sign in over the network until the accounts are repaired; root does that on the machine itself";
+            return Err(Error::new(ErrorKind::Unauthenticated, sentence));
+        }
         let attempt = self.state().accounts.attempt(name, self.now_s());
         let tried = password.clone();
         let fits = self.hashed(move || attempt.fits(&tried)).await?;
@@ -396,6 +506,14 @@ fn described(change: &AccountChange) -> String {
     parts.extend(change.password.as_ref().map(|_| "has another password".to_owned()));
     parts.extend(change.unlock.then(|| "unlocked".to_owned()));
     if parts.is_empty() { "left as it is".to_owned() } else { parts.join(", ") }
+}
+
+/// That accounts are not known, and what to do.
+fn damaged(why: &str) -> Error {
+    let sentence = format!(
+        "the accounts cannot be read ({why}), and nobody can sign in over the network; run 'softroc account repair' on this machine as root, which takes their previous version, or 'softroc account repair --anew', which begins with one administrator"
+    );
+    Error::new(ErrorKind::WrongState, sentence)
 }
 
 /// One sentence for all reasons: it does not tell which names there are.

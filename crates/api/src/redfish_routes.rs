@@ -159,6 +159,7 @@ fn unknown(desk: &Desk) -> World {
         port,
         info: ControllerInfo {
             serial: String::new(),
+            provisional_numbers: None,
             version: String::new(),
             started_unix_s: 0,
             shards: 0,
@@ -171,6 +172,8 @@ fn unknown(desk: &Desk) -> World {
             hosts: 0,
             ups: None,
             alarm: controller::AlarmInfo::default(),
+            awaited: Vec::new(),
+            nbd: Vec::new(),
         },
         volumes: Vec::new(),
         drives: Vec::new(),

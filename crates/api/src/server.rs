@@ -1,6 +1,7 @@
 //! The server's side: a thread that takes commands in and hands them to the controller.
 
 use crate::desk::Desk;
+use crate::files::{self, Files};
 use crate::gate::{Peer, Users};
 use crate::keeper::Keeper;
 use crate::manage::ManagePort;
@@ -10,7 +11,7 @@ use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
 use crate::workbench::Workbench;
-use crate::{console_live, events, files, routes, traffic};
+use crate::{console_live, events, routes, traffic};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
@@ -49,7 +50,7 @@ impl Server {
     /// What the console has measured and predicted is `workbench`'s to do. `stopped_controller` is called, on the server's thread, when somebody has shut the controller down through it.
     ///
     /// # Errors
-    /// When the socket is in use by a running server, or cannot be made; when the accounts cannot be read.
+    /// When the socket is in use by a running server, or cannot be made. (Files that cannot be read stop nothing.)
     pub fn start(
         setup: Setup,
         controller: ControllerHandle,
@@ -57,7 +58,8 @@ impl Server {
         stopped_controller: impl Fn() + Send + Sync + 'static,
     ) -> env::Result<Server> {
         let Setup { socket, access, state, metrics, manage } = setup;
-        let keeper = Keeper::open(&state, Cost::default(), controller.clone())?;
+        let files = Files::new(&state);
+        let keeper = Keeper::open(&files, Cost::default(), controller.clone())?;
         let first = if manage.is_some() { keeper.make_first()? } else { None };
         if let Some(port) = manage.as_ref().filter(|port| port.is_new()) {
             controller.note(Occurrence {
@@ -78,9 +80,9 @@ impl Server {
             open_to_all: access.mode & 0o002 != 0,
         };
         let keeper = Arc::new(keeper);
-        let machine = machine(&state, manage.as_ref())?;
-        let subscriptions = Arc::new(Subscriptions::open(&state)?);
-        let office = Arc::new(Office::open(&state, &machine.host)?);
+        let machine = machine(&files, manage.as_ref(), &controller)?;
+        let subscriptions = Arc::new(Subscriptions::open(&files, &controller));
+        let office = Arc::new(Office::open(&files, &machine.host, &controller));
         let desk = Desk {
             controller,
             options,
@@ -131,15 +133,36 @@ impl Drop for Server {
     }
 }
 
-/// What this machine is called. Its UUID is made once, and kept.
-fn machine(state: &FilePath, manage: Option<&ManagePort>) -> env::Result<Machine> {
-    let file = state.join("manage-uuid");
-    let kept = files::load(&file)?.and_then(|text| String::from_utf8(text).ok());
-    let uuid = match kept.map(|text| text.trim().to_owned()).filter(|text| text.len() == 36) {
+/// Where the UUID of the machine is kept.
+const UUID_FILE: &str = "manage-uuid";
+
+/// What this machine is called. Its UUID is made once, and kept; one that cannot be read is kept aside.
+fn machine(
+    files: &Files,
+    manage: Option<&ManagePort>,
+    controller: &ControllerHandle,
+) -> env::Result<Machine> {
+    let read = match files.load(UUID_FILE) {
+        Ok(None) => Ok(None),
+        Ok(Some(text)) => {
+            let text = String::from_utf8(text).map(|text| text.trim().to_owned()).ok();
+            text.filter(|text| text.len() == 36).map(Some).ok_or_else(|| "it is no UUID".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    let kept = read.unwrap_or_else(|why| {
+        let sentence = files.set_aside(UUID_FILE, &why);
+        let effect = "Redfish has another UUID for this controller";
+        files::tell_unreadable(controller, UUID_FILE, &why, effect, &sentence);
+        None
+    });
+    let uuid = match kept {
         Some(uuid) => uuid,
         None => {
             let uuid = uuid(crate::keeper::random()?);
-            files::store(&file, uuid.as_bytes())?;
+            if let Err(error) = files.store(UUID_FILE, uuid.as_bytes()) {
+                tracing::warn!("{error}: the UUID of this controller is another one after the next start");
+            }
             uuid
         }
     };

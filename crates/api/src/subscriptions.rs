@@ -1,14 +1,13 @@
 //! Who gets events sent, as it is kept.
 
-use crate::files;
-use controller::{Error, ErrorKind, Result};
+use crate::files::{self, Files};
+use controller::{ControllerHandle, Error, ErrorKind, Result, StateFile};
 use redfish::Subscription;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where they are kept, in the state folder.
-const FILE: &str = "subscriptions.json";
+const FILE: StateFile<Kept> = StateFile::json("subscriptions.json", "the list of subscriptions");
 
 /// Subscriptions there may be.
 const MOST: usize = 16;
@@ -16,7 +15,7 @@ const MOST: usize = 16;
 /// The subscriptions.
 pub(crate) struct Subscriptions {
     kept: Mutex<Kept>,
-    file: PathBuf,
+    files: Files,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -28,18 +27,13 @@ struct Kept {
 }
 
 impl Subscriptions {
-    /// Reads what the state folder has.
-    pub(crate) fn open(folder: &Path) -> env::Result<Subscriptions> {
-        let file = folder.join(FILE);
-        let kept = match files::load(&file)? {
-            None => Kept::default(),
-            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                let sentence =
-                    format!("the subscriptions cannot be read; move {} away to begin anew", file.display());
-                env::Error::new(env::ErrorKind::WrongKind, format!("{sentence} ({error})"))
-            })?,
-        };
-        Ok(Subscriptions { kept: Mutex::new(kept), file })
+    /// Reads what the state folder has. Where no version of it can be read there are none, and an event says so.
+    pub(crate) fn open(files: &Files, controller: &ControllerHandle) -> Subscriptions {
+        let loaded = files.load_state(&FILE);
+        if let Some(trouble) = &loaded.trouble {
+            files::tell_trouble(controller, trouble, "nobody gets events sent by Redfish; subscribe again");
+        }
+        Subscriptions { kept: Mutex::new(loaded.value.unwrap_or_default()), files: files.clone() }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -109,9 +103,7 @@ impl Subscriptions {
         let mut kept = self.kept();
         let mut new = kept.clone();
         let done = change(&mut new)?;
-        let failed = |error: String| Error::new(ErrorKind::Failed, error);
-        let bytes = serde_json::to_vec_pretty(&new).map_err(|error| failed(error.to_string()))?;
-        files::store(&self.file, &bytes).map_err(|error| failed(error.to_string()))?;
+        self.files.store_state(&FILE, &new)?;
         *kept = new;
         Ok(done)
     }

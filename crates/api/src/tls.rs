@@ -1,5 +1,6 @@
 //! TLS: the certificate that is served, its fingerprint, and how a client knows the server by it.
 
+use crate::files::Files;
 use env::{Error, ErrorKind, Result};
 use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
 use rustls::client::WebPkiServerVerifier;
@@ -41,7 +42,7 @@ impl Identity {
         let own = CertificateFiles { certificate: state.join(CERTIFICATE), key: state.join(KEY) };
         let is_new = given.is_none() && !(own.certificate.exists() && own.key.exists());
         if is_new {
-            make(&own, names)?;
+            make(state, names)?;
         }
         let files = given.unwrap_or(&own);
         let unreadable = |file: &Path, why: String| {
@@ -67,7 +68,7 @@ impl Identity {
 }
 
 /// Makes a certificate that vouches for itself. Its fingerprint is how clients know it, so that it does not end.
-fn make(files: &CertificateFiles, names: &[String]) -> Result<()> {
+fn make(state: &Path, names: &[String]) -> Result<()> {
     let failed = |why: String| {
         let sentence =
             format!("cannot make a certificate ({why}); give one with --manage-certificate and --manage-key");
@@ -90,8 +91,9 @@ fn make(files: &CertificateFiles, names: &[String]) -> Result<()> {
     }
     let key = KeyPair::generate().map_err(|error| failed(error.to_string()))?;
     let certificate = params.self_signed(&key).map_err(|error| failed(error.to_string()))?;
-    crate::files::store(&files.key, key.serialize_pem().as_bytes())?;
-    crate::files::store(&files.certificate, certificate.pem().as_bytes())
+    let own = Files::new(state);
+    own.store(KEY, key.serialize_pem().as_bytes())?;
+    own.store(CERTIFICATE, certificate.pem().as_bytes())
 }
 
 /// SHA-256 of a certificate, as browsers and openssl write it.

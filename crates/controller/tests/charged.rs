@@ -76,7 +76,7 @@ fn a_drive_that_a_shard_cannot_fill_is_left_by_all() {
 #[test]
 fn a_drive_that_a_shard_cannot_fill_is_left_when_that_can_be_recorded() {
     let mut late = 0;
-    for steps in (0..240).step_by(3) {
+    for steps in (0..480).step_by(4) {
         let mut bench = bench(4, "raid1", &["a", "b"]);
         let drive = bench.sim.drive("r").unwrap();
         drive.allow_attachments(Some(1));

@@ -1,9 +1,10 @@
 //! Drives that failed are remembered as failed; drives that merely vanished come back.
 
 use crate::common::{self, Bench, MIB};
-use controller::{AddSpare, Command, DriveState, ErrorKind, SetPolicy, VolumeState};
-use env::IoErrorKind;
+use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, SetPolicy, VolumeState};
+use env::{DriveKind, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::DriveOptions;
 
 const THREE: [&str; 3] = ["a", "b", "c"];
 
@@ -45,7 +46,8 @@ fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
     bench.wait(120);
     assert_eq!(bench.show("data").state, VolumeState::Degraded, "nothing replaces it");
     let why = bench.refused(ErrorKind::WrongState, spare("b"));
-    assert!(why.contains("drive b failed before (write: "), "{why}");
+    assert!(why.starts_with("drive b failed at "), "{why}");
+    assert!(why.contains(" (write: "), "{why}");
     bench.ask(Command::DriveClearFailed { drive: "b".into() }).unwrap();
     assert!(bench.has_event("drive b is trusted again"));
     bench.wait(60);
@@ -158,4 +160,155 @@ fn adding_a_member_that_is_out_brings_it_back() {
     bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();
     bench.settle("data");
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
+/// What `health` says of a drive.
+fn health_of(bench: &mut Bench, drive: &str) -> Option<String> {
+    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("it is answered") };
+    let subject = format!("drive {drive}");
+    health.findings.into_iter().find(|finding| finding.subject == subject).map(|finding| finding.what)
+}
+
+/// No order that chooses a drive by itself or is given one takes a drive that failed.
+fn is_taken_for_nothing(bench: &mut Bench, drive: &str) {
+    let uuid = bench.show("data").uuid;
+    let with = || drive.to_owned();
+    for order in [
+        spare(drive),
+        common::create("other", "jbod", &[drive]),
+        Command::DriveReplace { drive: "data:0".into(), with: with(), destroy_data: true },
+    ] {
+        let why = bench.refused(ErrorKind::WrongState, order);
+        assert!(why.contains(&format!("softroc drive clear-failed {drive}")), "{why}");
+    }
+    assert_eq!(bench.show("data").uuid, uuid);
+}
+
+/// A drive that an operator had declared failed was an unused drive as soon as a spare had its slot: a form of the console offered it as the
+/// next replacement.
+#[test]
+fn a_drive_that_an_operator_failed_stays_failed_when_a_spare_has_its_slot() {
+    let mut bench = Bench::new(9, 2, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    bench.ask(spare("c")).unwrap();
+    let before = bench.sim.env().unix_time();
+    bench.ask(common::fail_drive("b")).unwrap();
+    bench.wait(10);
+    bench.settle("data");
+    assert_eq!(bench.show("data").drives[1].name, "c", "the spare has its slot");
+    for restart in 0..3 {
+        let drive = bench.drive("b");
+        assert_eq!(drive.state, DriveState::Failed, "restart {restart}");
+        let failure = drive.failure.expect("it is told");
+        assert!(failure.at_unix_s >= before && failure.at_unix_s <= before + 10, "{failure:?}");
+        assert_eq!(failure.why, "declared failed by an operator");
+        let reason = drive.reason.expect("it is said");
+        assert!(reason.contains(&failure.why) && reason.contains("drive clear-failed b"), "{reason}");
+        assert!(
+            health_of(&mut bench, "b").is_some_and(|what| what.contains("declared failed by an operator"))
+        );
+        is_taken_for_nothing(&mut bench, "b");
+        match restart {
+            0 => bench.restart(&[]),
+            1 => bench.power_cycle(&[]),
+            _ => {}
+        }
+        bench.settle("data");
+    }
+    bench.ask(Command::DriveClearFailed { drive: "b".into() }).unwrap();
+    assert_eq!((bench.drive("b").state, health_of(&mut bench, "b")), (DriveState::Unused, None));
+    bench.ask(spare("b")).unwrap();
+}
+
+/// It is listed as failed, not as missing, while it does not answer; and is named no more when an operator has removed it.
+#[test]
+fn a_drive_that_failed_and_does_not_answer_is_failed_until_it_is_removed() {
+    let mut bench = Bench::new(10, 2, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    bench.ask(spare("c")).unwrap();
+    bench.ask(common::fail_drive("b")).unwrap();
+    bench.wait(10);
+    bench.settle("data");
+    bench.shut_down();
+    bench.sim.drive("b").unwrap().vanish();
+    bench.restart(&[]);
+    let drive = bench.drive("b");
+    assert_eq!((drive.state, drive.size_bytes), (DriveState::Failed, None));
+    assert!(health_of(&mut bench, "b").is_some());
+    bench.ask(Command::DriveForget { drive: "b".into() }).unwrap();
+    assert_eq!(health_of(&mut bench, "b"), None);
+    // Pulled is not repaired.
+    bench.sim.drive("b").unwrap().come_back();
+    bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();
+    assert_eq!(bench.drive("b").state, DriveState::Failed);
+}
+
+/// A replacement that could not be written was an unused drive again, and the next emergency spare.
+#[test]
+fn a_replacement_that_cannot_be_written_has_failed() {
+    let mut bench = Bench::new(11, 2, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.write("data", 0, 7, MIB);
+    bench.settle("data");
+    bench.sim.drive("c").unwrap().stall_next(400, std::time::Duration::from_millis(100));
+    bench.ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true }).unwrap();
+    assert_eq!(bench.drive("c").state, DriveState::Filling);
+    let all = ByteRange::new(ByteOffset::ZERO, ByteCount(MIB));
+    bench.sim.drive("c").unwrap().refuse_writes(all);
+    bench.write("data", 0, 8, 64 << 10);
+    bench.wait(60);
+    for restart in 0..2 {
+        assert_eq!(bench.show("data").drives[1].name, "b", "the old drive serves on");
+        let drive = bench.drive("c");
+        assert_eq!(drive.state, DriveState::Failed, "restart {restart}");
+        assert!(drive.failure.unwrap().why.contains("it cannot be written"), "{:?}", drive.reason);
+        bench.sim.drive("c").unwrap().clear_write_errors();
+        is_taken_for_nothing(&mut bench, "c");
+        if restart == 0 {
+            bench.restart(&[]);
+        }
+    }
+}
+
+/// A device without a serial number is known by the label that it no longer has: it was unused after a spare had its slot.
+#[test]
+fn a_drive_that_nothing_tells_from_others_stays_failed_under_its_name() {
+    let mut bench = Bench::new(12, 2, 2);
+    bench.sim.add_drive("/dev/b", DriveOptions { kind: DriveKind::BlockDevice, ..common::drive_options() });
+    bench.boot(&[]);
+    bench.create("data", "raid1", &["a", "/dev/b"]);
+    bench.settle("data");
+    bench.ask(spare("b")).unwrap();
+    bench.ask(common::fail_drive("/dev/b")).unwrap();
+    bench.wait(10);
+    bench.settle("data");
+    for restart in 0..2 {
+        assert_eq!(bench.drive("/dev/b").state, DriveState::Failed, "restart {restart}");
+        is_taken_for_nothing(&mut bench, "/dev/b");
+        if restart == 0 {
+            bench.restart(&[]);
+        }
+    }
+    bench.ask(Command::DriveClearFailed { drive: "/dev/b".into() }).unwrap();
+    assert_eq!(bench.drive("/dev/b").state, DriveState::Unused);
+}
+
+/// An order that puts a failed drive where it was, to be given all of it anew, names it: that trusts it.
+#[test]
+fn a_failed_drive_that_replaces_itself_by_order_is_trusted() {
+    let mut bench = failed(13);
+    bench.sim.drive("b").unwrap().clear_write_errors();
+    bench.ask(Command::DriveReplace { drive: "b".into(), with: "b".into(), destroy_data: true }).unwrap();
+    bench.wait(10);
+    bench.settle("data");
+    let drive = bench.drive("b");
+    assert_eq!((drive.state, drive.failure), (DriveState::Online, None));
+    bench.restart(&[]);
+    bench.settle("data");
+    bench.refused(ErrorKind::WrongState, Command::DriveClearFailed { drive: "b".into() });
 }

@@ -2,7 +2,9 @@
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, MIB};
-use controller::{Command, ErrorKind, ForeignDrive, ForeignVolume, Reply, VolumeInfo, VolumeState};
+use controller::{
+    Command, DriveState, ErrorKind, ForeignDrive, ForeignVolume, Reply, VolumeInfo, VolumeState, WellBeing,
+};
 use ondisk::ddf::{self, Effort, Look, Step, Structure};
 use ondisk::foreign::Glimpse;
 use units::{ByteCount, ByteOffset};
@@ -292,6 +294,45 @@ fn an_array_of_linux_md_is_imported_and_its_superblocks_are_gone() {
             assert_eq!(drive.read_true(ByteOffset(at * 512), ByteCount(4096)), [0; 4096], "{name}");
         }
     }
+}
+
+/// A member of an array of Linux md was listed as unused, and a form of the console offered it for a new volume.
+#[test]
+fn members_of_arrays_of_other_systems_are_listed_as_such_with_the_array_and_never_as_unused() {
+    let is_foreign = |bench: &mut Bench, format: &str, array: &str| {
+        for name in &NAMES[..3] {
+            let drive = bench.drive(name);
+            assert_eq!(drive.state, DriveState::Foreign, "{name}");
+            let of = drive.foreign_array.expect("it is told");
+            assert_eq!((&of.format[..], &of.name[..]), (format, array));
+            let reason = drive.reason.expect("it is said");
+            assert!(reason.contains(array) && reason.contains("softroc foreign list"), "{reason}");
+            bench.refused(ErrorKind::HoldsData, common::create("other", "jbod", &[name]));
+        }
+        let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("it is answered") };
+        let about =
+            health.findings.iter().filter(|finding| finding.todo.as_deref() == Some("softroc foreign list"));
+        assert!(
+            about.clone().count() == 3 && about.clone().all(|of| of.status == WellBeing::Ok),
+            "{health:?}"
+        );
+    };
+    let (mut bench, _) = made_by_md(39, USED, u64::MAX);
+    bench.boot(&NAMES[..3]);
+    is_foreign(&mut bench, "linux-md", "host:data");
+    import(&mut bench, "host:data");
+    assert_eq!(bench.drive("a").state, DriveState::Online);
+
+    let mut bench = Bench::new(40, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &NAMES[..3]);
+    elsewhere(&mut bench, &NAMES[..3], by_linux);
+    bench.boot(&NAMES[..3]);
+    is_foreign(&mut bench, "ddf", "data");
+    let drives = NAMES[..3].iter().map(ToString::to_string).collect();
+    bench.ask(Command::ForeignClear { drives }).unwrap();
+    let drive = bench.drive("a");
+    assert_eq!((drive.state, drive.foreign_array), (DriveState::Unused, None));
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_creation_over_an_array_that_may_be_lost_leaves_all_of_it_or_nothing() {
             // Another machine, which knows nothing of it.
             bench.sim.kill();
             bench.sim.restart_process();
-            bench.sim.put_stored("drives.toml", None);
+            bench.sim.remove_stored("drives.toml");
             bench.boot(&[]);
             bench
         };

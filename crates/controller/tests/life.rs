@@ -99,7 +99,7 @@ fn drives_in_another_order_and_under_other_paths_come_up_as_the_same_volume() {
         let drive = bench.sim.drive(drive).unwrap();
         bench.sim.alias_drive(&drive, alias);
     }
-    bench.sim.put_stored("drives.toml", None);
+    bench.sim.remove_stored("drives.toml");
     bench.restart(&["x3", "z1", "y2"]);
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Optimal);
@@ -371,12 +371,12 @@ fn two_volumes_of_one_name_are_told_apart_by_uuid() {
     let (first, _) = bench.create("data", "raid1", &["a", "b"]);
     bench.settle("data");
     bench.shut_down();
-    bench.sim.put_stored("drives.toml", None);
+    bench.sim.remove_stored("drives.toml");
     bench.restart(&["c", "d"]);
     bench.create("data", "raid1", &["c", "d"]);
     bench.settle("data");
     bench.shut_down();
-    bench.sim.put_stored("drives.toml", None);
+    bench.sim.remove_stored("drives.toml");
     bench.restart(&["c", "d"]);
     bench.ask(Command::DriveAdd { drive: "a".into(), size_bytes: None }).unwrap();
     bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();

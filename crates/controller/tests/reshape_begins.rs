@@ -27,7 +27,7 @@ fn expect_written(bench: &mut Bench, bytes: u64, when: &str) {
 fn a_drive_that_goes_out_while_a_move_begins_stays_out() {
     let way = WAYS[0];
     let mut refused = 0;
-    for steps in (0..400).step_by(16) {
+    for steps in (0..1200).step_by(48) {
         let mut bench = prepared(way, 1, 4 * MIB);
         let bytes = bench.show("data").capacity_bytes;
         let ordered = bench.begin_ask(Command::VolumeReshape(order(way)));

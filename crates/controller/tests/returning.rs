@@ -312,7 +312,7 @@ fn a_drive_that_is_taken_out_knows_it() {
     assert_eq!(label(&bench, "b").generation, label(&bench, "a").generation);
     bench.shut_down();
     bench.sim.drive("a").unwrap().vanish();
-    bench.sim.put_stored("drives.toml", None);
+    bench.sim.remove_stored("drives.toml");
     bench.restart(&["b"]);
     assert_eq!(bench.show("data").state, VolumeState::Offline);
     bench.sim.drive("a").unwrap().come_back();

@@ -231,8 +231,8 @@ fn spares_are_what_they_are_after_a_restart() {
     assert_eq!(spares(&mut bench), before);
     assert_eq!(bench.drive("s").state, DriveState::Spare);
     // Even when the controller has forgotten everything.
-    bench.sim.put_stored("drives.toml", None);
-    bench.sim.put_stored("tasks.json", None);
+    bench.sim.remove_stored("drives.toml");
+    bench.sim.remove_stored("tasks.json");
     bench.restart(&["a", "b", "c", "s", "t"]);
     assert_eq!(spares(&mut bench), before);
 }

@@ -94,6 +94,27 @@ fn a_drive_that_an_operator_suspended_comes_back_when_an_operator_resumes_it() {
     assert!(why.contains("is not suspended"), "{why}");
 }
 
+/// Within ten seconds of a start, an order to resume a drive was refused that had been suspended after the start: "it may still carry out writes from
+/// before".
+#[test]
+fn a_drive_that_was_suspended_since_the_start_is_resumed_at_once() {
+    let mut bench = served(8, "raid5", &["a", "b", "c"]);
+    bench.shut_down();
+    bench.restart(&[]);
+    bench.ask(suspend("b")).unwrap();
+    bench.write("data", 0, 2, LEN);
+    bench.ask(resume("b")).unwrap();
+    settle(&mut bench);
+    // One that was suspended before the start is waited for.
+    bench.ask(suspend("b")).unwrap();
+    bench.restart(&[]);
+    let why = bench.refused(ErrorKind::WrongState, resume("b"));
+    assert!(why.contains("from before the controller was started"), "{why}");
+    bench.wait(11);
+    bench.ask(resume("b")).unwrap();
+    is_whole(&mut bench, 2);
+}
+
 /// The last copy of anything is not given up for a while, whatever is accepted: not where a level has no more redundancy, nor where a rebuild
 /// or a resync is not done.
 #[test]
@@ -206,7 +227,7 @@ fn what_cannot_be_suspended_or_resumed_is_refused_with_what_to_do() {
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     settle(&mut bench);
     // The one that is filled would take the place of a drive that leaves.
-    bench.sim.drive("e").unwrap().stall_next(100, Duration::from_secs(1));
+    bench.sim.drive("e").unwrap().stall_next(200, Duration::from_millis(100));
     let replace = Command::DriveReplace { drive: "b".into(), with: "e".into(), destroy_data: true };
     bench.ask(replace).unwrap();
     let why = bench.refused(ErrorKind::WrongState, suspend("b"));

@@ -63,6 +63,7 @@ pub(crate) fn of_drive(drive: &DriveInfo) -> Health {
         | DriveState::Unused
         | DriveState::Filling
         | DriveState::Spare
+        | DriveState::Foreign
         | DriveState::Log => {
             if predicts {
                 Health::Warning
@@ -80,7 +81,7 @@ pub(crate) fn drive_status(drive: &DriveInfo) -> Value {
         DriveState::Spare => "StandbySpare",
         DriveState::Offline | DriveState::Stale | DriveState::Suspended => "StandbyOffline",
         DriveState::Missing => "Absent",
-        DriveState::Failed | DriveState::Refused => "Disabled",
+        DriveState::Failed | DriveState::Refused | DriveState::Foreign => "Disabled",
     };
     let warning = drive.health.as_ref().and_then(|health| health.warning.clone());
     let reasons: Vec<String> = drive.reason.iter().cloned().chain(warning).collect();

@@ -56,6 +56,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         TaskState::Paused => ("Suspended", Health::Ok),
         TaskState::Waiting => ("Pending", Health::Ok),
         TaskState::Stopped => ("Cancelled", Health::Warning),
+        TaskState::Cancelled => ("Cancelled", Health::Ok),
         TaskState::Done if found_something(task) => ("Completed", Health::Warning),
         TaskState::Done => ("Completed", Health::Ok),
         TaskState::Failed => ("Exception", Health::Critical),

@@ -20,6 +20,7 @@
 //! | `support` | `softroc support`: a file for whoever helps |
 //! | `snmp` | `softroc snmp pass`: what the controller says, for net-snmp's daemon |
 //! | `service` | what systemd is told |
+//! | `ending` | the limit of a stop |
 //! | `manual` | man pages and completions, for packages |
 //! | `shards` | the shards of this process, each on a thread |
 //! | `signals` | what a signal asks |
@@ -32,6 +33,7 @@ mod bench;
 mod cache;
 mod cli;
 mod control;
+mod ending;
 mod explain;
 mod failure;
 mod guests;

@@ -1,7 +1,7 @@
 //! `softroc serve`: the controller in the foreground.
 //!
 //! Shard 0 runs on the main thread, with the controller and the listeners; the other shards and the control
-//! socket's HTTP have threads of their own. SIGINT or SIGTERM ends it in order: no more connections, requests under
+//! socket's HTTP have threads of their own. SIGINT, SIGTERM or SIGHUP ends it in order: no more connections, requests under
 //! way finish, volumes are stopped and marked clean, everything is on the drives. A second signal ends it at once,
 //! which loses nothing that was acknowledged.
 
@@ -9,6 +9,7 @@ use crate::attach::LocalDisks;
 use crate::cache;
 use crate::cli::{MetricsCompat, Serve};
 use crate::control::Control;
+use crate::ending::Ending;
 use crate::failure::{Failure, Outcome};
 use crate::guests::Guests;
 use crate::nbd_security;
@@ -17,7 +18,7 @@ use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use crate::workbench::Workbench;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
-use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply, UpsAddress};
+use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress};
 use env::{Address, Env, Hosts, LimitsByClass, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
@@ -44,6 +45,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
         )
         .with_ansi(false)
+        .log_internal_errors(false) // A terminal that has closed does not take that either.
         .init();
     end_with_a_shard();
     serve_the_machine_itself();
@@ -93,6 +95,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         manage: serve.manage.clone(),
         certificate: certificate(serve),
         state: control.state().to_owned(),
+        stop_limit: serve.stop_limit,
     };
     shard.run(async move { plan.serve(&env).await })
 }
@@ -283,6 +286,7 @@ struct Plan {
     manage: Option<Address>,
     certificate: Option<CertificateFiles>,
     state: PathBuf,
+    stop_limit: Duration,
 }
 
 impl Plan {
@@ -328,28 +332,42 @@ impl Plan {
             logs,
             disks: maker,
             ups: self.ups.clone(),
+            nbd: nbd.addresses().iter().map(Address::to_string).collect(),
         };
-        let controller = Controller::start(env, options, node.engines, node.reports).await;
-        // Who connected before the volumes were there has waited.
-        nbd.accept();
+        let controller = Controller::begin(env, options, node.engines, node.reports);
         let workbench = Workbench::new(&Control::new(&self.state, Some(&self.socket)), controller.clone());
         let end = (ask_to_end, &mut asked_to_end);
-        let served = self.serve_until_asked(env, &nbd, &controller, (setup, &workbench), end).await;
-        tracing::info!("stopping: outstanding requests finish first");
-        service::stopping();
+        let served = self.serve_until_asked(env, &mut nbd, &controller, (setup, &workbench), end).await;
+        let (ending, served) = match served {
+            Ok(ending) => (ending, Ok(())),
+            Err(failure) => (self.stopping(&controller)?, Err(failure)),
+        };
+        ending.waits_for("a measurement");
         workbench.close(env).await;
+        ending.waits_for("disks of this machine");
         disks.close(env).await;
         if let Some(guests) = guests {
+            ending.waits_for("virtual machines");
             guests.close(env).await;
         }
+        ending.waits_for("outstanding requests of hosts");
         nbd.shut_down(LAST_REQUESTS).await;
+        ending.waits_for("the drives");
         match controller.command(env, Command::Shutdown {}).await {
             Ok(Reply::Done { notes }) => notes.iter().for_each(|note| tracing::info!("{note}")),
             Ok(_) => {}
             Err(error) if error.kind == controller::ErrorKind::Stopping => {}
             Err(error) => return Err(Failure::failed(error)),
         }
+        ending.waits_for("the threads of this process");
         served
+    }
+
+    /// The stop begins: whoever wants to know is told, and its limit counts.
+    fn stopping(&self, controller: &ControllerHandle) -> Outcome<Ending> {
+        tracing::info!("stopping: outstanding requests finish first");
+        service::stopping();
+        Ending::begin(self.stop_limit, controller.unfinished())
     }
 
     /// What is served over HTTP: ports are bound, and not served yet.
@@ -370,11 +388,11 @@ impl Plan {
     async fn serve_until_asked(
         &self,
         env: &Env,
-        nbd: &Server<Nbd>,
+        nbd: &mut Server<Nbd>,
         controller: &ControllerHandle,
         (setup, workbench): (Setup, &Workbench),
         (ask_to_end, asked_to_end): (mailbox::Sender<()>, &mut mailbox::Receiver<()>),
-    ) -> Outcome {
+    ) -> Outcome<Ending> {
         for port in &setup.metrics.ports {
             tracing::info!("metrics for Prometheus at http://{}/metrics", port.address());
         }
@@ -383,8 +401,11 @@ impl Plan {
             tracing::info!("management at https://{address}; its certificate's SHA-256 is {fingerprint}");
         }
         let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
-        std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n")
-            .map_err(|error| Failure::failed(format!("cannot write {ENDPOINTS}: {error}")))?;
+        if let Err(error) = std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n") {
+            tracing::warn!(
+                "cannot write {ENDPOINTS} in the state folder ({error}): commands find NBD by 'softroc volume show' alone; make room there, and start again"
+            );
+        }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
         let mut control = api::Server::start(setup, controller.clone(), workbench, move || {
@@ -395,6 +416,11 @@ impl Plan {
             tell_first_password(account, password.reveal());
         }
         signals::send_on_interrupt(ask_to_end)?;
+        if !starts(env, controller, asked_to_end).await {
+            return self.stopping(controller);
+        }
+        // Hosts that connected before the volumes were there have waited.
+        nbd.accept();
         let volumes = match controller.command(env, Command::VolumeList {}).await {
             Ok(Reply::Volumes { volumes }) => volumes,
             _ => Vec::new(),
@@ -411,8 +437,19 @@ impl Plan {
         );
         service::ready(&format!("serving {}", counted(volumes.len(), "volume")));
         asked_to_end.receive().await;
-        Ok(())
+        self.stopping(controller)
     }
+}
+
+/// Waits until the controller serves volumes; `false`: it is asked to end before.
+async fn starts(env: &Env, controller: &ControllerHandle, asked_to_end: &mut mailbox::Receiver<()>) -> bool {
+    let mut serves = std::pin::pin!(controller.reaches(env, Phase::Serving));
+    let mut ends = std::pin::pin!(asked_to_end.receive());
+    std::future::poll_fn(|context| match serves.as_mut().poll(context) {
+        std::task::Poll::Ready(()) => std::task::Poll::Ready(true),
+        std::task::Poll::Pending => ends.as_mut().poll(context).map(|_| false),
+    })
+    .await
 }
 
 #[cfg(test)]

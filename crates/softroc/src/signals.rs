@@ -1,8 +1,11 @@
 //! Signals: asking a process to end. The first asks, a second one ends it at once.
+//!
+//! A terminal that closes (SIGHUP) asks as SIGTERM does, and often more than once: a repeated SIGHUP ends nothing at once.
+//! Where this process was started with SIGHUP ignored (`nohup`), it stays ignored.
 
 use crate::failure::{Failure, Outcome};
 use env::mailbox;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,30 +14,66 @@ fn failed(error: std::io::Error) -> Failure {
     Failure::failed(format!("cannot watch for signals: {error}"))
 }
 
-/// Sets `flag` at the first SIGINT or SIGTERM.
+/// Whether a process ignores SIGHUP, by what `/proc` shows of it.
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
+}
+
+/// The signals that ask this process to end.
+fn asking() -> Vec<i32> {
+    let is_ignored = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status));
+    let hangup = (!is_ignored).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup).collect()
+}
+
+/// Sets `flag` at the first signal that asks this process to end.
 pub fn set_on_interrupt(flag: &Arc<AtomicBool>) -> Outcome {
-    for signal in [SIGINT, SIGTERM] {
+    for signal in asking() {
         // In this order: the first signal finds the flag unset, and sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone()).map_err(failed)?;
+        if signal != SIGHUP {
+            signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone()).map_err(failed)?;
+        }
         signal_hook::flag::register(signal, flag.clone()).map_err(failed)?;
     }
     Ok(())
 }
 
-/// Sends a message at the first SIGINT or SIGTERM.
+/// Sends a message at the first signal that asks this process to end.
 pub fn send_on_interrupt(ask_to_end: mailbox::Sender<()>) -> Outcome {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let mut signals = Signals::new(asking()).map_err(failed)?;
     let watch = move || {
         let mut asked = false;
-        for _ in signals.forever() {
-            if asked {
+        for signal in signals.forever() {
+            if asked && signal != SIGHUP {
                 std::process::exit(130);
             }
-            asked = true;
+            asked |= signal != SIGHUP;
             // If nobody takes it, the process ends already.
             let _ = ask_to_end.send(());
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(failed)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ignores_hangup;
+
+    #[test]
+    fn a_signal_that_is_ignored_is_found_in_the_mask() {
+        for (mask, is_ignored) in [
+            ("0000000000000001", true),
+            ("0000000000001001", true),
+            ("0000000000001000", false),
+            ("0000000000000002", false),
+            ("none", false),
+        ] {
+            let status = format!("Name:\tsoftroc\nSigIgn:\t{mask}\nSigCgt:\t0000000000000001\n");
+            assert_eq!(ignores_hangup(&status), is_ignored, "{mask}");
+        }
+        assert!(!ignores_hangup(""));
+    }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Answer, Folder, softroc};
+use common::{Answer, Controller, Folder, softroc};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -264,4 +264,33 @@ fn without_a_state_folder_results_are_kept_for_the_user_and_the_place_is_said() 
     // Where a controller has its folder, results belong there.
     std::fs::create_dir(folder.0.join("here/softroc-data")).expect("a folder");
     assert!(bench(&["list"]).contains("No measurement is stored in ./softroc-data"));
+}
+
+/// `softroc bench volume:NAME --socket SOCKET` looked for the volume's address in the state folder of a controller that the command line did not name.
+#[test]
+fn a_volume_is_measured_where_the_controller_at_the_socket_serves_it() {
+    let (controller, elsewhere) = (Controller::new("bench-socket"), Folder::new("bench-elsewhere"));
+    controller.volume("data", "raid1", 2);
+    let (state, socket) = (elsewhere.file("state"), format!("{}/control.sock", controller.state()));
+    let measured = softroc(&[
+        "--state",
+        &state,
+        "--socket",
+        &socket,
+        "bench",
+        "volume:data",
+        "--profile",
+        "database",
+        "--destroy-data",
+        "--no-save",
+        "--runtime",
+        "200ms",
+        "--ramp",
+        "10ms",
+        "--confidence",
+        "none",
+        "--outstanding",
+        "1",
+    ]);
+    assert!(measured.ok().contains("data"));
 }

@@ -141,7 +141,7 @@ impl View {
     pub(crate) fn drive_state(&self, drive: &DriveInfo) -> &'static str {
         match drive.state {
             DriveState::Online | DriveState::Log => "Onln",
-            DriveState::Unused => "UGood",
+            DriveState::Unused | DriveState::Foreign => "UGood",
             DriveState::Failed if drive.slot.is_some() => "Failed",
             DriveState::Failed => "UBad",
             DriveState::Offline | DriveState::Stale | DriveState::Suspended => "Offln",
@@ -152,7 +152,6 @@ impl View {
                 Some(SpareKind::Dedicated) => "DHS",
                 _ => "GHS",
             },
-            DriveState::Refused if drive.foreign => "UGood",
             DriveState::Refused => "UBad",
         }
     }

@@ -23,6 +23,7 @@
 //! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
 //! | `oracle.rs` | what every sector may hold, and why |
 //! | `tolerance.rs` | how many drives a volume may lose, as stated and as counted |
+//! | `state_files.rs` | what happens to the state folder and the clock between lives |
 //! | `stamp.rs` | what a sector holds, so that it tells whose it is |
 //! | `scene.rs`, `machine.rs` | what the harness knows of a volume; of the machine and the drives that volumes share |
 //! | `story.rs`, `tally.rs` | its story; its sum |
@@ -66,6 +67,7 @@ mod setup;
 mod shrink;
 mod silent;
 pub mod stamp;
+mod state_files;
 mod story;
 mod tally;
 mod tolerance;

@@ -13,6 +13,7 @@ use crate::options::{Lie, Options};
 use crate::scene::Scene;
 use crate::script::{Cut, Fate, Script};
 use crate::setup::{MigrationsSetup, Place, Setup};
+use crate::state_files;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
 use env::Env;
@@ -223,6 +224,7 @@ impl Run {
         log_devices::repair(&self.scene, all);
         self.repair_beside(all);
         self.scene.machine.bury();
+        state_files::happen(&mut self.sim, &self.scene, life);
         self.sim.restart_process();
         Ok(())
     }
@@ -255,7 +257,7 @@ impl Run {
         match way {
             0 | 2 if self.remembers_all(&names) => Vec::new(),
             3 => {
-                self.sim.put_stored(REMEMBERED_DRIVES, None);
+                self.sim.remove_stored(REMEMBERED_DRIVES);
                 names
             }
             _ => names,

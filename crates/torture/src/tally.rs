@@ -39,6 +39,10 @@ pub enum Deed {
     PathsExchanged,
     /// Another drive is found under the name of one that died.
     Swapped,
+    /// A file of the state folder is damaged between lives.
+    StateDamaged,
+    /// The clock of the machine jumps between lives.
+    ClockJumps,
     /// Sectors read as something else, and nobody is told.
     Rots,
     /// A write is acknowledged and not carried out.
@@ -107,7 +111,7 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 49] = [
+    pub const ALL: [Deed; 51] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -125,6 +129,8 @@ impl Deed {
         Deed::Slow,
         Deed::PathsExchanged,
         Deed::Swapped,
+        Deed::StateDamaged,
+        Deed::ClockJumps,
         Deed::Rots,
         Deed::LosesWrite,
         Deed::MisdirectsWrite,
@@ -209,6 +215,8 @@ impl Deed {
             Deed::Slow => "slow spell",
             Deed::PathsExchanged => "paths exchanged",
             Deed::Swapped => "drive swapped",
+            Deed::StateDamaged => "state file damaged",
+            Deed::ClockJumps => "clock jumped",
             Deed::Rots => "bit rot",
             Deed::LosesWrite => "lost write",
             Deed::MisdirectsWrite => "misdirected write",

@@ -61,6 +61,7 @@ pub(crate) fn is_out(state: DriveState) -> bool {
         | DriveState::Rebuilding
         | DriveState::Filling
         | DriveState::Spare
+        | DriveState::Foreign
         | DriveState::Log => false,
     }
 }
@@ -129,6 +130,10 @@ pub(crate) fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) ->
                 ),
                 None => "It does not answer, or is not there. If it is, it may be pulled.".to_owned(),
             };
+        }
+        DriveState::Foreign => {
+            return "Only if the array of another system does without it. Run 'softroc foreign list'."
+                .to_owned();
         }
         DriveState::Failed if drive.volumes.is_empty() => return "Yes: no volume uses it.".to_owned(),
         state if is_out(state) => {

@@ -134,6 +134,7 @@ fn verbs(drive: &DriveInfo) -> Vec<&'static str> {
         DriveState::Suspended => &["resume"],
         DriveState::Failed if drive.volumes.is_empty() => &["clear-failed", "forget"],
         DriveState::Unused => &["spare-add", "forget"],
+        DriveState::Foreign => &["forget"],
         DriveState::Spare => &["spare-remove"],
         // In its slot it is replaced, and not trusted again.
         DriveState::Failed

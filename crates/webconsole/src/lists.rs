@@ -44,7 +44,7 @@ fn task_row(world: &World, viewer: &Viewer, back: &str, task: &TaskInfo) -> Task
         TaskState::Running | TaskState::Waiting => &["task-pause", "task-stop"],
         TaskState::Paused => &["task-resume", "task-stop"],
         TaskState::Stopped | TaskState::Failed => &["task-resume"],
-        TaskState::Done => &[],
+        TaskState::Done | TaskState::Cancelled => &[],
     };
     let left = task.eta_s.map(|left| format!("about {} left", duration(left)));
     let rate = task.rate_mib_s.map(|rate| format!("{rate:.1} MiB/s"));

@@ -430,7 +430,6 @@ pub(crate) fn found(world: &World) -> (&[ForeignDrive], Option<String>) {
 pub(crate) fn holds(drive: &DriveInfo, found: &[ForeignDrive]) -> Vec<String> {
     match found.iter().find(|one| one.name == drive.name) {
         Some(one) => one.holds.iter().cloned().chain(one.reason.clone()).collect(),
-        None if drive.foreign => vec!["a volume of another system".to_owned()],
         None => Vec::new(),
     }
 }

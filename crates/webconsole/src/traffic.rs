@@ -75,26 +75,28 @@ fn latency(mean_us: Option<u64>) -> String {
 }
 
 fn throughput(samples: &[Sample]) -> Chart {
-    let of = |what: fn(&Sample) -> u64| samples.iter().map(what).collect::<Vec<_>>();
+    let of = |what: fn(&Sample) -> u64| samples.iter().map(|one| Some(what(one))).collect::<Vec<_>>();
     let (reads, writes) = (of(|one| one.reads.bytes_per_s), of(|one| one.writes.bytes_per_s));
-    chart("Throughput", samples, &reads, &writes, |value| format!("{}/s", ByteCount(value)))
+    chart("Throughput", samples, &reads, &writes, |value| {
+        value.map_or_else(|| "–".to_owned(), |value| format!("{}/s", ByteCount(value)))
+    })
 }
 
 fn latencies(samples: &[Sample]) -> Chart {
-    let of = |what: fn(&Sample) -> u64| samples.iter().map(what).collect::<Vec<_>>();
-    let reads = of(|one| one.reads.mean_us.unwrap_or(0));
-    let writes = of(|one| one.writes.mean_us.unwrap_or(0));
-    chart("Mean latency", samples, &reads, &writes, |value| format!("{value} µs"))
+    let of = |what: fn(&Sample) -> Option<u64>| samples.iter().map(what).collect::<Vec<_>>();
+    let (reads, writes) = (of(|one| one.reads.mean_us), of(|one| one.writes.mean_us));
+    chart("Mean latency", samples, &reads, &writes, latency)
 }
 
 fn chart(
     title: &'static str,
     samples: &[Sample],
-    reads: &[u64],
-    writes: &[u64],
-    named: impl Fn(u64) -> String,
+    reads: &[Option<u64>],
+    writes: &[Option<u64>],
+    named: impl Fn(Option<u64>) -> String,
 ) -> Chart {
-    let top = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+    // Where nothing was measured there is no value, and none is zero.
+    let top = |values: &[Option<u64>]| values.iter().copied().flatten().max();
     let most = top(reads).max(top(writes));
     let said = format!(
         "{title} of the last quarter of an hour: reads up to {}, writes up to {}",
@@ -104,22 +106,23 @@ fn chart(
     Chart {
         title,
         most: named(most),
-        reads: line(samples, reads, most),
-        writes: line(samples, writes, most),
+        reads: line(samples, reads, most.unwrap_or(0)),
+        writes: line(samples, writes, most.unwrap_or(0)),
         said,
     }
 }
 
-/// The points of a line: now is on the right, and a quarter of an hour ago on the left.
-fn line(samples: &[Sample], values: &[u64], most: u64) -> String {
+/// The points of a line: now is on the right, and a quarter of an hour ago on the left. Where there is no value, there is no point.
+fn line(samples: &[Sample], values: &[Option<u64>], most: u64) -> String {
     let end = samples.last().map_or(0, |last| last.at_unix_s);
-    let point = |(sample, value): (&Sample, &u64)| {
+    let point = |(sample, value): (&Sample, u64)| {
         let ago = end.saturating_sub(sample.at_unix_s).min(MINUTES * 60) as f64;
         let x = WIDTH * (1.0 - ago / (MINUTES * 60) as f64);
-        let y = HEIGHT * (1.0 - *value as f64 / most.max(1) as f64);
+        let y = HEIGHT * (1.0 - value as f64 / most.max(1) as f64);
         format!("{x:.1},{y:.1}")
     };
-    samples.iter().zip(values).map(point).collect::<Vec<_>>().join(" ")
+    let measured = samples.iter().zip(values).filter_map(|(sample, value)| Some((sample, (*value)?)));
+    measured.map(point).collect::<Vec<_>>().join(" ")
 }
 
 /// The last sample of each minute, the newest first.

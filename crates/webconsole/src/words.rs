@@ -135,7 +135,7 @@ impl From<DriveState> for Tone {
     fn from(state: DriveState) -> Tone {
         match state {
             DriveState::Online | DriveState::Spare | DriveState::Log => Tone::Good,
-            DriveState::Unused => Tone::Idle,
+            DriveState::Unused | DriveState::Foreign => Tone::Idle,
             DriveState::Rebuilding | DriveState::Filling => Tone::Busy,
             DriveState::Offline | DriveState::Stale | DriveState::Suspended => Tone::Warning,
             DriveState::Failed | DriveState::Missing | DriveState::Refused => Tone::Bad,
@@ -147,7 +147,7 @@ impl From<TaskState> for Tone {
     fn from(state: TaskState) -> Tone {
         match state {
             TaskState::Running => Tone::Busy,
-            TaskState::Paused | TaskState::Waiting | TaskState::Stopped => Tone::Idle,
+            TaskState::Paused | TaskState::Waiting | TaskState::Stopped | TaskState::Cancelled => Tone::Idle,
             TaskState::Done => Tone::Good,
             TaskState::Failed => Tone::Bad,
         }

@@ -72,5 +72,5 @@ pub use listener::listen_unix;
 pub use pair::{NearEnd, stream_pair};
 pub use peer::of_unix as unix_peer;
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};
-pub use state::make_state_folder;
+pub use state::{StateFolder, make_state_folder};
 pub use ublk::{NewUblk, UblkControl, UblkInfo, ublk_queues};

@@ -115,14 +115,23 @@ fn open_alone(path: &str, kind: DriveKind, access: Access, stat: &Stat) -> Resul
         Err(Errno::BUSY) => Err(busy()),
         outcome => Ok(outcome),
     });
-    let held_by = |holder| {
+    let refused = |holder| {
         let why = match holder {
-            Holder::Process(pid) => format!("held by another controller (process {pid})"),
+            Holder::Process(pid) => held_by(pid),
             _ => "in use: mounted, part of another array, or held by another program".to_owned(),
         };
         Error::new(ErrorKind::InUse, format!("drive {path} is {why}"))
     };
-    opened.map_err(held_by)?.map_err(|error| cannot_open(path, error))
+    opened.map_err(refused)?.map_err(|error| cannot_open(path, error))
+}
+
+/// What is said of the process that holds a drive.
+fn held_by(process: u32) -> String {
+    match process == std::process::id() {
+        true => "in use by this very process: under another name, or operations on it have not returned"
+            .to_owned(),
+        false => format!("held by another controller (process {process})"),
+    }
 }
 
 /// Opens for writing if it may and is wanted, directly if it can.
@@ -162,8 +171,8 @@ fn open_file(path: &str, kind: DriveKind, wanted: Access) -> rustix::io::Result<
 /// file tells programs such as QEMU. They end with the file.
 fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Result<()> {
     let held = || {
-        let holder = lock_holder(stat).map(|pid| format!(" (process {pid})")).unwrap_or_default();
-        Err(Error::new(ErrorKind::InUse, format!("drive {path} is held by another controller{holder}")))
+        let holder = lock_holder(stat).map_or_else(|| "held by another controller".to_owned(), held_by);
+        Err(Error::new(ErrorKind::InUse, format!("drive {path} is {holder}")))
     };
     match outlive(|| try_flock(fd, stat)) {
         Ok(Ok(())) => {}

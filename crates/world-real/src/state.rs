@@ -69,9 +69,15 @@ impl StateDirectory {
                 return Err(system_error(error, format!("cannot lock the state directory {shown}")));
             }
         }
-        rustix::fs::ftruncate(&lock, 0)
-            .and_then(|()| rustix::io::pwrite(&lock, format!("{}\n", std::process::id()).as_bytes(), 0))
-            .map_err(|error| system_error(error, format!("cannot write to the state directory {shown}")))?;
+        let noted = rustix::fs::ftruncate(&lock, 0)
+            .and_then(|()| rustix::io::pwrite(&lock, format!("{}\n", std::process::id()).as_bytes(), 0));
+        match noted {
+            // The lock is what counts; the number is for people. A controller starts where the folder is full.
+            Ok(_) | Err(Errno::NOSPC | Errno::DQUOT) => {}
+            Err(error) => {
+                return Err(system_error(error, format!("cannot write to the state directory {shown}")));
+            }
+        }
         Ok(StateDirectory { path: path.to_owned(), _lock: lock, worker: Worker::start()? })
     }
 
@@ -118,6 +124,47 @@ fn store(directory: &Path, path: &Path, content: &[u8]) -> Result<()> {
     write().map_err(failed("store", path))
 }
 
+/// The new content takes the place of the old one, which has a second name from then on: at no moment there is none under `path`.
+fn replace(directory: &Path, path: &Path, previous: &Path, content: &[u8]) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        keep_as(directory, path, previous).map_err(failed("keep the previous version of", path))?;
+    }
+    store(directory, path, content)
+}
+
+/// Gives a file a second name, in the place of what had that before.
+fn keep_as(directory: &Path, path: &Path, previous: &Path) -> std::io::Result<()> {
+    let name = previous.file_name().unwrap_or_default().to_string_lossy();
+    let beside = directory.join(format!(".{name}.new"));
+    remove(&beside)?;
+    if std::fs::hard_link(path, &beside).is_err() {
+        // A file system without second names: a copy is as good, and takes room.
+        let mut options = std::fs::OpenOptions::new();
+        let mut copy = options.write(true).create_new(true).mode(0o600).open(&beside)?;
+        copy.write_all(&std::fs::read(path)?)?;
+        copy.sync_all()?;
+    }
+    std::fs::rename(&beside, previous)?;
+    // Where the two were one file already, nothing was moved.
+    remove(&beside)
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn set_aside(directory: &Path, path: &Path, aside: &Path) -> Result<bool> {
+    if aside.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let moved = std::fs::rename(path, aside).and_then(|()| sync_directory(directory));
+    moved.map(|()| true).map_err(failed("move aside", path))
+}
+
 fn append(directory: &Path, path: &Path, content: &[u8]) -> Result<()> {
     let write = || {
         let is_new = !path.exists();
@@ -145,11 +192,85 @@ impl StateStore for StateDirectory {
         })
     }
 
+    fn replace<'a>(
+        &'a self,
+        name: &'a str,
+        previous: &'a str,
+        content: Vec<u8>,
+    ) -> LocalFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (directory, path, previous) = (self.path.clone(), self.file(name)?, self.file(previous)?);
+            self.worker.run(move || replace(&directory, &path, &previous, &content)).await?
+        })
+    }
+
+    fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let (directory, path, aside) = (self.path.clone(), self.file(name)?, self.file(aside)?);
+            self.worker.run(move || set_aside(&directory, &path, &aside)).await?
+        })
+    }
+
     fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, Result<()>> {
         Box::pin(async move {
             let (directory, path) = (self.path.clone(), self.file(name)?);
             self.worker.run(move || append(&directory, &path, &content)).await?
         })
+    }
+}
+
+/// A folder whose files are read and written at once, on the thread that asks, which may block. Another part of this process holds the
+/// folder: these are files that no other part writes.
+#[derive(Clone, Debug)]
+pub struct StateFolder(PathBuf);
+
+impl StateFolder {
+    /// Removes what is stored under `name`, if there is something.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let path = self.file(name)?;
+        remove(&path).map_err(failed("remove", &path))
+    }
+
+    /// The files of that folder.
+    pub fn new(path: &Path) -> StateFolder {
+        StateFolder(path.to_owned())
+    }
+
+    fn file(&self, name: &str) -> Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.0.join(name))
+    }
+}
+
+impl StateStore for StateFolder {
+    fn load<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Option<Vec<u8>>>> {
+        Box::pin(std::future::ready(self.file(name).and_then(|path| load(&path))))
+    }
+
+    fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(self.file(name).and_then(|path| store(&self.0, &path, &content))))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        name: &'a str,
+        previous: &'a str,
+        content: Vec<u8>,
+    ) -> LocalFuture<'a, Result<()>> {
+        let replaced = || replace(&self.0, &self.file(name)?, &self.file(previous)?, &content);
+        Box::pin(std::future::ready(replaced()))
+    }
+
+    fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, Result<bool>> {
+        let moved = || set_aside(&self.0, &self.file(name)?, &self.file(aside)?);
+        Box::pin(std::future::ready(moved()))
+    }
+
+    fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(self.file(name).and_then(|path| append(&self.0, &path, &content))))
     }
 }
 
@@ -172,6 +293,35 @@ impl StateStore for MemoryState {
             check_name(name)?;
             self.content.borrow_mut().insert(name.to_owned(), content);
             Ok(())
+        })
+    }
+
+    fn replace<'a>(
+        &'a self,
+        name: &'a str,
+        previous: &'a str,
+        content: Vec<u8>,
+    ) -> LocalFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(name)?;
+            let mut all = self.content.borrow_mut();
+            if let Some(before) = all.insert(name.to_owned(), content) {
+                all.insert(previous.to_owned(), before);
+            }
+            Ok(())
+        })
+    }
+
+    fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let mut all = self.content.borrow_mut();
+            if all.contains_key(aside) {
+                return Ok(false);
+            }
+            if let Some(content) = all.remove(name) {
+                all.insert(aside.to_owned(), content);
+            }
+            Ok(true)
         })
     }
 

@@ -79,3 +79,35 @@ fn a_file_in_place_of_the_directory_is_refused() {
     std::fs::write(dir.path().join("state"), "").unwrap();
     assert_eq!(Shard::new(&with_state(&dir)).err().unwrap().kind, ErrorKind::WrongKind);
 }
+
+/// What was stored before is kept under a second name, and what is in the way of a file, a folder too, moves to a name that nothing has.
+#[test]
+fn a_file_that_is_replaced_keeps_its_previous_version() {
+    let dir = TestDir::new();
+    let folder = dir.path().join("state");
+    let shard = Shard::new(&with_state(&dir)).unwrap();
+    let env = shard.env().clone();
+    let beside = folder.clone();
+    shard.run(async move {
+        let state = env.world().state();
+        let load = async |name: &'static str| state.load(name).await.unwrap().map(|bytes| bytes[0]);
+        for (version, before) in [(1, None), (2, Some(1)), (3, Some(2))] {
+            state.replace("config", "config.previous", vec![version]).await.unwrap();
+            assert_eq!((load("config").await, load("config.previous").await), (Some(version), before));
+        }
+        // Where there is none, the previous version stays.
+        assert!(state.set_aside("config", "config.unreadable-1").await.unwrap());
+        state.replace("config", "config.previous", vec![4]).await.unwrap();
+        assert_eq!((load("config").await, load("config.previous").await), (Some(4), Some(2)));
+        std::fs::create_dir(beside.join("other")).unwrap();
+        assert!(state.load("other").await.is_err());
+        assert!(!state.set_aside("other", "config.unreadable-1").await.unwrap(), "that name is taken");
+        assert!(state.set_aside("other", "other.unreadable-1").await.unwrap());
+        assert_eq!(state.load("other").await.unwrap(), None);
+        assert_eq!(load("config.unreadable-1").await, Some(3));
+    });
+    let left = std::fs::read_dir(&folder).unwrap().filter_map(Result::ok);
+    let hidden = left.filter(|entry| entry.file_name().to_string_lossy().starts_with('.')).count();
+    assert_eq!(hidden, 0, "nothing is left beside them");
+    assert!(folder.join("other.unreadable-1").is_dir());
+}

@@ -59,6 +59,8 @@ pub(crate) struct Core {
     id: SimId,
     pub options: SimOptions,
     now: Cell<Instant>,
+    /// By how much the clock that people read is wrong.
+    pub clock_ahead_s: Cell<i64>,
     due: RefCell<Agenda>,
     trace: RefCell<Trace>,
     pub drives: RefCell<BTreeMap<String, Rc<DriveCell>>>,
@@ -109,6 +111,7 @@ impl Core {
             kept: RefCell::new(Kept::new(options.seed)),
             options,
             now: Cell::default(),
+            clock_ahead_s: Cell::default(),
             due: RefCell::default(),
             trace: RefCell::new(Trace::new()),
             drives: RefCell::default(),

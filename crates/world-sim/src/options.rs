@@ -1,6 +1,6 @@
 //! What a simulation is made of.
 
-use env::{Hardware, HealthScript, Work};
+use env::{DriveKind, Hardware, HealthScript, Work};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
@@ -178,6 +178,8 @@ pub enum Trimmed {
 /// A simulated drive's nature.
 #[derive(Clone, Debug)]
 pub struct DriveOptions {
+    /// What it says that it is.
+    pub kind: DriveKind,
     /// Its capacity, rounded down to whole sectors.
     pub size: ByteCount,
     /// The smallest unit it reads and writes, and never tears.
@@ -236,6 +238,7 @@ pub struct DriveFaults {
 impl Default for DriveOptions {
     fn default() -> DriveOptions {
         DriveOptions {
+            kind: DriveKind::File,
             size: ByteCount(64 << 20),
             logical_sector: SectorSize::B512,
             physical_sector: SectorSize::B4096,

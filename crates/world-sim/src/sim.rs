@@ -312,10 +312,10 @@ impl Sim {
         if self.core.options.order != Order::Fifo {
             return;
         }
-        // Tasks alone set timers and start operations: it stays as it is until one is ready.
-        let Some(quiet_until) = self.quiet_until(until) else { return };
+        // Tasks alone set timers; an operation that ends may begin one that waited for its place.
         while self.end().is_none()
             && !self.has_ready()
+            && let Some(quiet_until) = self.quiet_until(until).filter(|quiet| *quiet >= self.now())
             && let Some((at, action)) = self.core.take_due(quiet_until)
         {
             self.pass_quietly(at);
@@ -486,6 +486,33 @@ impl Sim {
     /// Replaces what is stored under `name`, or removes it.
     pub fn put_stored(&mut self, name: &str, content: Option<Vec<u8>>) {
         self.core.state.borrow_mut().put(name, content);
+    }
+
+    /// The clock of the machine is wrong by so many seconds from now on, or right again. Time itself passes as before.
+    pub fn set_clock_ahead(&mut self, seconds: i64) {
+        self.core.clock_ahead_s.set(seconds);
+    }
+
+    /// Removes what is stored under `name`, with its previous version.
+    pub fn remove_stored(&mut self, name: &str) {
+        let mut state = self.core.state.borrow_mut();
+        state.put(name, None);
+        state.put(&format!("{name}.previous"), None);
+    }
+
+    /// Has something be stored under `name` that cannot be read, nor written over: a folder, say.
+    pub fn make_stored_unreadable(&mut self, name: &str, why: &'static str) {
+        self.core.state.borrow_mut().make_unreadable(name, why);
+    }
+
+    /// Whether what is stored under `name` cannot be read.
+    pub fn is_stored_unreadable(&self, name: &str) -> bool {
+        self.core.state.borrow().is_unreadable(name)
+    }
+
+    /// The names under which something is stored that can be read.
+    pub fn stored_names(&self) -> Vec<String> {
+        self.core.state.borrow().files().keys().cloned().collect()
     }
 
     /// The machine's memory that outlives processes, as it is while none runs there.

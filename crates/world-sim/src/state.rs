@@ -11,6 +11,8 @@ use std::rc::Rc;
 
 enum Change {
     Store(Vec<u8>),
+    Replace { content: Vec<u8>, previous: String },
+    SetAside(String),
     Append(Vec<u8>),
 }
 
@@ -23,6 +25,8 @@ struct Pending {
 /// The files, and what is being stored.
 pub(crate) struct StateFiles {
     files: BTreeMap<String, Vec<u8>>,
+    /// What is stored and cannot be read, and why: a folder, or what permissions forbid. Nothing is stored over it.
+    unreadable: BTreeMap<String, &'static str>,
     pending: BTreeMap<u64, Pending>,
     next: u64,
     rng: Rng,
@@ -34,6 +38,7 @@ impl StateFiles {
     pub fn new(seed: u64) -> StateFiles {
         StateFiles {
             files: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             pending: BTreeMap::new(),
             next: 0,
             rng: Rng::new(seed, "state", ""),
@@ -45,7 +50,27 @@ impl StateFiles {
         &self.files
     }
 
+    pub fn make_unreadable(&mut self, name: &str, why: &'static str) {
+        self.files.remove(name);
+        self.unreadable.insert(name.to_owned(), why);
+    }
+
+    pub fn is_unreadable(&self, name: &str) -> bool {
+        self.unreadable.contains_key(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name) || self.unreadable.contains_key(name)
+    }
+
+    /// Why a change cannot be made of what lies there.
+    fn refusal(&self, name: &str, change: &Change) -> Option<Error> {
+        let why = self.unreadable.get(name).filter(|_| !matches!(change, Change::SetAside(_)))?;
+        Some(Error::new(ErrorKind::Denied, format!("cannot store '{name}': {why}")))
+    }
+
     pub fn put(&mut self, name: &str, content: Option<Vec<u8>>) {
+        self.unreadable.remove(name);
         match content {
             Some(content) => self.files.insert(name.to_owned(), content),
             None => self.files.remove(name),
@@ -56,6 +81,19 @@ impl StateFiles {
         match pending.change {
             Change::Store(content) => {
                 self.files.insert(pending.name, content);
+            }
+            Change::Replace { content, previous } => {
+                if let Some(before) = self.files.insert(pending.name, content) {
+                    self.files.insert(previous, before);
+                }
+            }
+            Change::SetAside(aside) => {
+                if let Some(content) = self.files.remove(&pending.name) {
+                    self.files.insert(aside.clone(), content);
+                }
+                if let Some(why) = self.unreadable.remove(&pending.name) {
+                    self.unreadable.insert(aside, why);
+                }
             }
             Change::Append(piece) => self.files.entry(pending.name).or_default().extend(piece),
         }
@@ -69,7 +107,18 @@ impl StateFiles {
                 continue;
             }
             let lands = match &mut pending.change {
-                Change::Store(_) => self.rng.chance(1, 2),
+                Change::Store(_) | Change::SetAside(_) => self.rng.chance(1, 2),
+                Change::Replace { previous, .. } => match self.rng.between(0, 2) {
+                    0 => false,
+                    1 => true,
+                    // The old content has its second name, and the new one has not taken its place.
+                    _ => {
+                        if let Some(before) = self.files.get(&pending.name).cloned() {
+                            self.files.insert(previous.clone(), before);
+                        }
+                        false
+                    }
+                },
                 Change::Append(piece) => {
                     piece.truncate(self.rng.between(0, piece.len() as u64) as usize);
                     !piece.is_empty()
@@ -102,10 +151,15 @@ impl SimState {
         let (key, delay, fails) = {
             let mut state = self.core.state.borrow_mut();
             let state = &mut *state;
+            if let Some(error) = state.refusal(name, &change) {
+                return Err(error);
+            }
             let key = state.next;
             state.next += 1;
-            let fails = state.failures > 0;
-            state.failures = state.failures.saturating_sub(1);
+            // To give a file another name takes no room.
+            let takes_room = !matches!(change, Change::SetAside(_));
+            let fails = takes_room && state.failures > 0;
+            state.failures = state.failures.saturating_sub(u64::from(takes_room));
             if !fails {
                 state.pending.insert(key, Pending { process: self.process, name: name.to_owned(), change });
             }
@@ -137,12 +191,35 @@ impl StateStore for SimState {
     fn load<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Option<Vec<u8>>>> {
         Box::pin(async move {
             check(name)?;
-            Ok(self.core.state.borrow().files.get(name).cloned())
+            let state = self.core.state.borrow();
+            match state.unreadable.get(name) {
+                Some(why) => Err(Error::new(ErrorKind::Denied, format!("cannot read '{name}': {why}"))),
+                None => Ok(state.files.get(name).cloned()),
+            }
         })
     }
 
     fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
         Box::pin(self.change(name, Change::Store(content)))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        name: &'a str,
+        previous: &'a str,
+        content: Vec<u8>,
+    ) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(self.change(name, Change::Replace { content, previous: previous.to_owned() }))
+    }
+
+    fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, env::Result<bool>> {
+        Box::pin(async move {
+            check(aside)?;
+            if self.core.state.borrow().has(aside) {
+                return Ok(false);
+            }
+            self.change(name, Change::SetAside(aside.to_owned())).await.map(|()| true)
+        })
     }
 
     fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {

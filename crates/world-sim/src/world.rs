@@ -77,7 +77,8 @@ impl World for SimWorld {
     }
 
     fn unix_time(&self) -> u64 {
-        self.core.options.unix_epoch + self.core.now().ns / 1_000_000_000
+        let right = self.core.options.unix_epoch + self.core.now().ns / 1_000_000_000;
+        right.saturating_add_signed(self.core.clock_ahead_s.get())
     }
 
     fn random(&self) -> u64 {

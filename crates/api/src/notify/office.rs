@@ -2,17 +2,20 @@
 
 use super::post::{self, ChannelInfo, Kept, News, Post};
 use crate::desk::Desk;
-use crate::{events, files};
+use crate::events;
+use crate::files::{self, Files};
 use ::notify::{Message, Sender, Target};
 use access::Caller;
-use controller::{Error, ErrorKind, Event, EventCode, Occurrence, Origin, Result};
+use controller::{
+    ControllerHandle, Error, ErrorKind, Event, EventCode, Occurrence, Origin, Result, StateFile,
+};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Where channels are kept, in the state folder. Nobody else may read it: there are secrets in it.
-const FILE: &str = "notifications.json";
+const FILE: StateFile<Vec<Kept>> =
+    StateFile::json("notifications.json", "the list of channels of notifications");
 
 /// Channels there may be.
 const MOST: usize = 32;
@@ -23,31 +26,24 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The channels.
 pub(crate) struct Office {
     posts: Mutex<BTreeMap<String, Arc<Post>>>,
-    folder: PathBuf,
+    files: Files,
     sender: Sender,
 }
 
 impl Office {
-    /// Reads what the state folder has.
-    pub(crate) fn open(folder: &Path, host: &str) -> env::Result<Office> {
-        let file = folder.join(FILE);
-        let all: Vec<Kept> = match files::load(&file)? {
-            None => Vec::new(),
-            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                let sentence = format!(
-                    "the channels of notifications cannot be read; move {} away to begin anew",
-                    file.display()
-                );
-                env::Error::new(env::ErrorKind::WrongKind, format!("{sentence} ({error})"))
-            })?,
-        };
+    /// Reads what the state folder has. Where no version of it can be read there are no channels, and an event says so.
+    pub(crate) fn open(files: &Files, host: &str, controller: &ControllerHandle) -> Office {
+        let loaded = files.load_state(&FILE);
+        if let Some(trouble) = &loaded.trouble {
+            files::tell_trouble(controller, trouble, "no channel gets messages; set them again");
+        }
         let mut posts = BTreeMap::new();
-        for kept in all {
-            posts.insert(kept.channel.name.clone(), Arc::new(Post::open(folder, kept)?));
+        for kept in loaded.value.unwrap_or_default() {
+            posts.insert(kept.channel.name.clone(), Arc::new(Post::open(files, kept, controller)));
         }
         let (host, pid) = (host.to_owned(), std::process::id());
         let sender = Sender { host, pid, started_unix_s: post::now_s() };
-        Ok(Office { posts: Mutex::new(posts), folder: folder.to_owned(), sender })
+        Office { posts: Mutex::new(posts), files: files.clone(), sender }
     }
 
     fn posts(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Post>>> {
@@ -80,10 +76,8 @@ impl Office {
             Some(kept) => all.insert(name.to_owned(), kept.clone()),
             None => all.remove(name),
         };
-        let failed = |error: String| Error::new(ErrorKind::Failed, error);
-        let all: Vec<&Kept> = all.values().collect();
-        let bytes = serde_json::to_vec_pretty(&all).map_err(|error| failed(error.to_string()))?;
-        files::store(&self.folder.join(FILE), &bytes).map_err(|error| failed(error.to_string()))
+        let all: Vec<Kept> = all.into_values().collect();
+        self.files.store_state(&FILE, &all)
     }
 }
 
@@ -117,7 +111,7 @@ pub(crate) async fn set(desk: &Desk, caller: &Caller, mut kept: Kept) -> Result<
     match before {
         Some(post) => post.set(kept),
         None => {
-            let post = Arc::new(Post::new(&office.folder, kept, seen));
+            let post = Arc::new(Post::new(&office.files, kept, seen));
             office.posts().insert(name.clone(), post.clone());
             tokio::spawn(work(desk.clone(), post));
         }

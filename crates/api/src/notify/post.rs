@@ -1,11 +1,10 @@
 //! A channel, what waits for it, and both as they are kept.
 
 use super::send;
-use crate::files;
+use crate::files::{self, Files};
 use ::notify::{Channel, Line, Message, Outcome, Queue, Sender, Target, Waiting};
-use controller::Event;
+use controller::{ControllerHandle, Event};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -46,7 +45,8 @@ pub(crate) struct Post {
 /// A queue and its file.
 struct Shelf {
     queue: Queue,
-    file: PathBuf,
+    files: Files,
+    name: String,
     lines: usize,
     problem: Option<String>,
 }
@@ -65,27 +65,34 @@ pub(crate) fn now_s() -> u64 {
 }
 
 impl Post {
-    /// A channel of which there may be a queue on disk.
-    pub(crate) fn open(folder: &Path, kept: Kept) -> env::Result<Post> {
-        let file = file_of(folder, &kept.channel.name);
-        let text = files::load(&file)?.unwrap_or_default();
+    /// A channel of which there may be a queue on disk. One that cannot be read is kept aside.
+    pub(crate) fn open(files: &Files, kept: Kept, controller: &ControllerHandle) -> Post {
+        let name = file_of(&kept.channel.name);
+        let text = files.load(&name).unwrap_or_else(|error| {
+            let why = error.to_string();
+            let sentence = files.set_aside(&name, &why);
+            let effect = format!("messages that waited for '{}' are not sent", kept.channel.name);
+            files::tell_unreadable(controller, &name, &why, &effect, &sentence);
+            None
+        });
+        let text = text.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let (queue, unreadable) = Queue::read(&text);
         if unreadable > 0 {
-            tracing::warn!("{unreadable} lines of {} are left behind: they cannot be read", file.display());
+            tracing::warn!("{unreadable} lines of {name} are left behind: they cannot be read");
         }
-        let mut shelf = Shelf { queue, file, lines: 0, problem: None };
+        let mut shelf = Shelf { queue, files: files.clone(), name, lines: 0, problem: None };
         if !text.is_empty() {
             // A line that was cut off would spoil the next one.
             shelf.rewrite();
         }
-        Ok(Post { kept: Mutex::new(kept), shelf: Mutex::new(shelf) })
+        Post { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }
     }
 
     /// A new channel: events after that number become its messages.
-    pub(crate) fn new(folder: &Path, kept: Kept, seen: u64) -> Post {
-        let file = file_of(folder, &kept.channel.name);
-        let mut shelf = Shelf { queue: Queue::after(seen), file, lines: 0, problem: None };
+    pub(crate) fn new(files: &Files, kept: Kept, seen: u64) -> Post {
+        let (queue, name) = (Queue::after(seen), file_of(&kept.channel.name));
+        let mut shelf = Shelf { queue, files: files.clone(), name, lines: 0, problem: None };
         shelf.rewrite();
         Post { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }
     }
@@ -158,11 +165,9 @@ impl Post {
     }
 
     /// Removes what is kept of what waits.
-    pub(crate) fn remove(&self) -> std::io::Result<()> {
-        match std::fs::remove_file(&self.shelf().file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+    pub(crate) fn remove(&self) -> env::Result<()> {
+        let shelf = self.shelf();
+        shelf.files.remove(&shelf.name)
     }
 }
 
@@ -172,8 +177,8 @@ pub(crate) async fn send_one(kept: &Kept, message: &Message, sender: &Sender) ->
     send::send(kept, &target, message, sender).await
 }
 
-fn file_of(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("notify-{name}.queue"))
+fn file_of(name: &str) -> String {
+    format!("notify-{name}.queue")
 }
 
 impl Shelf {
@@ -186,14 +191,14 @@ impl Shelf {
         if self.lines > self.queue.len() + SPARE_LINES {
             return self.rewrite();
         }
-        let kept = text(lines).and_then(|text| files::append(&self.file, text.as_bytes()).map_err(told));
+        let kept = text(lines).and_then(|text| self.files.append(&self.name, text.as_bytes()).map_err(told));
         self.complain(kept);
     }
 
     fn rewrite(&mut self) {
         let lines = self.queue.lines();
         self.lines = lines.len();
-        let kept = text(&lines).and_then(|text| files::store(&self.file, text.as_bytes()).map_err(told));
+        let kept = text(&lines).and_then(|text| self.files.store(&self.name, text.as_bytes()).map_err(told));
         self.complain(kept);
     }
 

@@ -11,8 +11,8 @@ use engine::{Change, RegionIndex, RegionSet, Seat, VolumeId};
 use env::sync::Credits;
 use env::{Env, IoErrorKind};
 use ondisk::{
-    Cause, FoundArray, FoundMember, InitRecord, IntentMap, Label, Member, MemberState, Readiness, Role, Runs,
-    Uuid, readiness, slots,
+    Cause, FailedDrive, FoundArray, FoundMember, InitRecord, IntentMap, Label, Member, MemberState,
+    Readiness, Role, Runs, Uuid, readiness, slots,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,6 +129,33 @@ impl Array {
             drives.join(", "),
             self.name()
         )];
+    }
+
+    /// Its drives may be there and have not answered yet: a sentence.
+    pub(crate) fn waits_for_answers(&self, sentence: &str) {
+        if self.is_missing() {
+            *self.reasons.borrow_mut() = vec![sentence.to_owned()];
+        } else {
+            self.known_volumes().iter().for_each(|volume| volume.set_refusal(Some(sentence.to_owned())));
+        }
+    }
+
+    /// What it lacks, within a sentence: what was found when its drives were looked at, or else which of them are out.
+    pub(super) fn why_not_whole(&self) -> String {
+        let found = self.reasons.borrow().join("; ");
+        let label = self.label();
+        let is_lost = |slot: &usize| self.lost.borrow().contains_key(slot);
+        let lacks = |slot: &usize| label.member.get(*slot).is_some_and(|member| !member.is_online());
+        let out: Vec<&str> = (0..label.member.len())
+            .filter(|slot| lacks(slot) || is_lost(slot))
+            .map(|slot| label.member[slot].name.as_str())
+            .collect();
+        match (found.is_empty(), out.len()) {
+            (false, _) => found,
+            (true, 0) => "which of its drives were there when it was written to last is not known".to_owned(),
+            (true, 1) => format!("drive {} is out", out[0]),
+            (true, _) => format!("drives {} are out", out.join(", ")),
+        }
     }
 
     /// Whether none of its drives is there.
@@ -500,7 +527,7 @@ impl Array {
         let will_serve = place.drive.is_some() && matches!(place.role, Role::Current);
         if member.state == MemberState::Online && (self.is_running() || will_serve) {
             let left = self.left(&member.stale).len();
-            let how = if self.is_running() { "is being rebuilt" } else { "is to be rebuilt once started" };
+            let how = if self.is_running() { "is not current" } else { "is to be rebuilt once started" };
             let reason = || format!("drive {} {how}: regions left: {left}", member.name);
             return match left {
                 0 => (DriveState::Online, None),
@@ -511,7 +538,9 @@ impl Array {
             return (DriveState::Missing, place.reason);
         }
         let failed = label.failed.iter().find(|failed| failed.uuid == member.uuid);
-        let failed = failed.map(|failed| format!("drive {} failed ({})", member.name, failed.why));
+        let at = |failed: &FailedDrive| units::utc(failed.at_unix_s);
+        let failed =
+            failed.map(|failed| format!("drive {} failed at {} ({})", member.name, at(failed), failed.why));
         let reason = place.reason.clone().or(failed).or_else(|| Some(ondisk::why(member).to_owned()));
         let missed = || !self.to_rebuild(slot).is_empty();
         match place.role {

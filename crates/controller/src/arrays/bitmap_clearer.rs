@@ -13,6 +13,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::failures::failing;
+use crate::arrays::replacement::Ending;
 use crate::arrays::work::Running;
 use crate::inventory::Drive;
 use crate::inventory::access::join;
@@ -110,13 +111,13 @@ impl Arrays {
             }
             match one.seat_now(array) {
                 Some(Seat::Slot(slot)) => drop(members.insert(slot.as_usize(), one.error)),
-                Some(Seat::Replacement(slot)) => filled.push(slot.as_usize()),
+                Some(Seat::Replacement(slot)) => filled.push((slot.as_usize(), one.error)),
                 None => {} // It has left the array, and that was recorded then.
             }
         }
         // These come first: one of them would take the place of its slot's drive.
-        for slot in filled {
-            recorded &= self.end_replacement(array, slot, "it cannot be flushed").await;
+        for (slot, error) in filled {
+            recorded &= self.end_replacement(array, slot, Ending::Failed("flushed", error)).await;
         }
         let in_use = array.in_use();
         members.retain(|slot, _| in_use.contains(slot));

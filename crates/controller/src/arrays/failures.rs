@@ -67,7 +67,7 @@ impl FailureReport {
 }
 
 /// Whether a drive with that error is remembered as failed. One that does not answer in time is suspended.
-fn is_lasting(error: IoErrorKind) -> bool {
+pub(super) fn is_lasting(error: IoErrorKind) -> bool {
     !matches!(error, IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut)
 }
 

@@ -5,9 +5,9 @@
 use super::Arrays;
 use super::array::Array;
 use super::volume::Volume;
-use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::{Drive, is_volatile};
+use crate::statefile::StateFile;
 use env::Env;
 use env::sync::{Credits, Taken};
 use ondisk::{LogLabel, Uuid};
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Where it is remembered.
-const FILE: &str = "log.toml";
+const FILE: StateFile<Remembered> =
+    StateFile::toml("log.toml", "the choice of the log that is in use").complete();
 
 /// What is remembered of the log that is in use.
 #[derive(Serialize, Deserialize, Default, Clone)]
@@ -117,11 +118,14 @@ impl Arrays {
     }
 
     /// Journals lie on that log from now on. Notes, a sentence each.
-    pub(crate) async fn use_log(self: &Rc<Self>, log: Uuid) -> Vec<String> {
+    ///
+    /// # Errors
+    /// When it cannot be stored which log is in use: then none is.
+    pub(crate) async fn use_log(self: &Rc<Self>, log: Uuid) -> Result<Vec<String>> {
         let named = |drive: &Rc<Drive>| drive.name.clone();
         let devices = self.log_devices(log).iter().map(named).collect();
-        let remembered = self.remember_log(Remembered { log: Some(log), devices }).await;
-        let mut notes: Vec<String> = remembered.err().map(|error| error.message).into_iter().collect();
+        self.remember_log(Remembered { log: Some(log), devices }).await?;
+        let mut notes: Vec<String> = Vec::new();
         for (array, volume) in self.served_volumes() {
             if let Err(error) = self.move_journal(&array, &volume).await {
                 notes.push(format!(
@@ -131,7 +135,7 @@ impl Arrays {
                 ));
             }
         }
-        notes
+        Ok(notes)
     }
 
     /// No journal lies on that log any more. Notes, a sentence each.
@@ -144,11 +148,8 @@ impl Arrays {
         let devices: Vec<Uuid> = labels.map(|label| label.device).collect();
         self.check_not_needed(&devices)?;
         let before = self.logs.in_use.borrow().clone();
-        if before.log == Some(log)
-            && let Err(error) = self.remember_log(Remembered::default()).await
-        {
-            self.logs.in_use.replace(before);
-            return Err(error);
+        if before.log == Some(log) {
+            self.remember_log(Remembered::default()).await?;
         }
         for (array, volume) in self.served_volumes() {
             if !volume.is_on_log(&devices) {
@@ -187,32 +188,46 @@ impl Arrays {
         Ok(())
     }
 
-    /// Has the state folder say which log is in use; one in memory ends with the process. Where it cannot, an event says so, and it is so until a restart.
+    /// Has the state folder say which log is in use; one in memory ends with the process.
+    ///
+    /// # Errors
+    /// When that cannot be stored: then it is as before.
     async fn remember_log(&self, remembered: Remembered) -> Result<()> {
-        self.logs.in_use.replace(remembered.clone());
         let lasts = remembered.devices.iter().any(|name| !is_volatile(name));
-        let stored = if lasts { remembered } else { Remembered::default() };
-        let Err(why) = self.inventory.store(FILE, &stored).await else { return Ok(()) };
-        let text =
-            format!("which log is in use cannot be stored: {why}; after a restart run 'softroc log list'");
-        let effect = "after a restart another log may be in use";
-        self.events.report(EventCode::LogNotRemembered, "controller", &why, effect, text.clone());
-        Err(Error::new(ErrorKind::Failed, text))
+        let stored = if lasts { remembered.clone() } else { Remembered::default() };
+        self.events.store_state(&FILE, &stored).await?;
+        self.logs.in_use.replace(remembered);
+        Ok(())
     }
 
-    /// Takes in which log was in use.
-    pub(crate) async fn load_log(&self) {
-        match self.inventory.load::<Remembered>(FILE).await {
-            Ok(remembered) => {
-                self.logs.in_use.replace(remembered);
-            }
-            Err(why) => self.events.report(
-                EventCode::LogNotRemembered,
-                "controller",
-                &why,
-                "no log is in use",
-                format!("{FILE} cannot be read: {why}; add the log again with 'softroc log add DRIVE'"),
-            ),
+    /// Stores which log is in use, and how long memories are, where that could not be stored before.
+    pub(crate) async fn store_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            let remembered = self.logs.in_use.borrow().clone();
+            self.events.leave_to_health(self.remember_log(remembered).await);
         }
+        self.store_memories_again().await;
+    }
+
+    /// Takes in which log was in use. Where no version of the file can be read: the only one of which a device is here.
+    pub(crate) async fn load_log(&self) {
+        let lost = "the log whose devices are here is used";
+        let loaded = self.events.load_state(&FILE, lost).await;
+        let remembered = match (loaded.value, loaded.trouble) {
+            (Some(remembered), _) => remembered,
+            (None, None) => return,
+            (None, Some(_)) => self.log_that_is_here(),
+        };
+        self.logs.in_use.replace(remembered);
+    }
+
+    fn log_that_is_here(&self) -> Remembered {
+        let devices = self.all_log_devices();
+        let mut logs: Vec<Uuid> = devices.iter().filter_map(|drive| Some(drive.log_label()?.log)).collect();
+        logs.sort_unstable();
+        logs.dedup();
+        let [log] = logs[..] else { return Remembered::default() };
+        let devices = devices.iter().map(|drive| drive.name.clone()).collect();
+        Remembered { log: Some(log), devices }
     }
 }

@@ -13,6 +13,7 @@ use crate::arrays::cache::Memory;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
+use crate::statefile::StateFile;
 use engine::CELL;
 use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use std::rc::Rc;
 use units::{ByteRange, counted};
 
 /// Where it is remembered how long memories are.
-const FILE: &str = "cache.toml";
+const FILE: StateFile<Memories> = StateFile::toml("cache.toml", "the list of memories of the cache");
 
 /// Of so many memories, the latest.
 const MOST_MEMORIES: usize = 64;
@@ -48,29 +49,34 @@ struct Remembered {
 impl Arrays {
     /// Remembers how long a memory is.
     pub(super) async fn remember_memory(&self, id: Uuid, blocks: u64) {
-        let mut memories: Memories = match self.inventory.load(FILE).await {
-            Ok(memories) => memories,
-            Err(why) => {
-                tracing::warn!("how long earlier memories of the cache were is forgotten: {why}");
-                Memories::default()
-            }
-        };
-        if !memories.memory.iter().any(|memory| memory.id == id) {
-            memories.memory.push(Remembered { id, blocks });
-            let old = memories.memory.len().saturating_sub(MOST_MEMORIES);
-            memories.memory.drain(..old);
-            if let Err(why) = self.inventory.store(FILE, &memories).await {
-                tracing::warn!("how long the memory of the cache is is not remembered: {why}");
-            }
+        self.load_memories().await;
+        let mut memories = self.memories.borrow().clone();
+        if memories.memory.iter().any(|memory| memory.id == id) {
+            return;
+        }
+        memories.memory.push(Remembered { id, blocks });
+        let old = memories.memory.len().saturating_sub(MOST_MEMORIES);
+        memories.memory.drain(..old);
+        if let Err(error) = self.events.store_state(&FILE, &memories).await {
+            // How much can be lost with it is said less exactly then.
+            tracing::debug!("{error}");
         }
         *self.memories.borrow_mut() = memories;
     }
 
+    /// Stores it where it could not be stored before.
+    pub(super) async fn store_memories_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            let memories = self.memories.borrow().clone();
+            self.events.leave_to_health(self.events.store_state(&FILE, &memories).await);
+        }
+    }
+
     /// Reads what is remembered.
     pub(super) async fn load_memories(&self) {
-        match self.inventory.load(FILE).await {
-            Ok(memories) => *self.memories.borrow_mut() = memories,
-            Err(why) => tracing::warn!("how long earlier memories of the cache were is not known: {why}"),
+        let lost = "how much was lost with a memory that is gone is said less exactly";
+        if let Some(memories) = self.events.load_state(&FILE, lost).await.value {
+            *self.memories.borrow_mut() = memories;
         }
     }
 

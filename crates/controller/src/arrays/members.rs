@@ -24,8 +24,8 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
-use crate::arrays::failures::Failing;
-use crate::arrays::record::TRY_AGAIN;
+use crate::arrays::failures::{Failing, is_lasting};
+use crate::arrays::replacement::Ending;
 use crate::arrays::serve::place_on;
 use crate::arrays::shards::answers;
 use crate::events::EventCode;
@@ -51,6 +51,19 @@ pub(crate) enum Entering {
     New(Option<StandIn>),
     /// The one that was being filled for it.
     Filled(Replacement),
+}
+
+/// Whoever brings a drive back that had failed trusts it again, also as one that holds nothing.
+fn trust_again(next: &mut Label, drive: &Drive, uuid: ondisk::Uuid) {
+    let identity = drive.lasting_identity();
+    next.failed.retain(|failed| failed.uuid != uuid && (identity.is_none() || failed.identity != identity));
+}
+
+/// A drive did not get a slot. If that was recorded, it went out by the very change that gave it the slot: it is to blame.
+fn note_not_taken(drive: &Drive, recorded: bool) {
+    if recorded {
+        drive.set_problem(Some(failed(format!("drive {} did not take its label", drive.name))));
+    }
 }
 
 impl Array {
@@ -99,8 +112,7 @@ impl Arrays {
                 Member { enclosure, stands_in, ..Member::online(uuid, "", drive.extent(), 0) };
         }
         self.take_back(&mut next, slot, &runs(&stale));
-        // Whoever brings a drive back that had failed trusts it again.
-        next.failed.retain(|failed| failed.uuid != uuid);
+        trust_again(&mut next, drive, uuid);
         drive.describe(&mut next.member[slot]);
         places[slot].drive = Some(drive.clone());
         array.set_places(places);
@@ -116,6 +128,7 @@ impl Arrays {
             if replaces {
                 self.inventory.take_label_off(drive, &array.names()).await;
             }
+            note_not_taken(drive, recorded);
             return Err(failed(format!(
                 "drive {} could not be added to its array; run 'softroc volume show {}'",
                 drive.name,
@@ -156,17 +169,26 @@ impl Arrays {
         next: &Label,
         fresh: bool,
     ) -> Result<()> {
-        let unwritable =
-            |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
-        if fresh {
-            self.inventory.make_blank(drive).await.map_err(unwritable)?;
+        if fresh && let Err(error) = self.inventory.make_blank(drive).await {
+            return Err(self.blame(drive, error).await);
         }
         let regions = next.regions();
         debug_assert_eq!(regions, array.map.borrow().regions());
         match self.heal_map(array, &[slot]).await.into_values().next() {
-            Some(error) => Err(unwritable(error)),
+            Some(error) => Err(self.blame(drive, error).await),
             None => Ok(()),
         }
+    }
+
+    /// A drive that is to get a slot could not be written: that is its own fault, and no other's.
+    async fn blame(&self, drive: &Drive, error: env::IoError) -> Error {
+        let sentence = failed(format!("drive {} could not be written ({error})", drive.name));
+        if is_lasting(error.kind) && !error.spares_drive() {
+            let why = format!("it could not be written when it was to get a slot: {error}");
+            self.inventory.remember_failure(drive, self.new_uuid(), why, self.env.unix_time()).await;
+        }
+        drive.set_problem(Some(sentence.clone()));
+        sentence
     }
 
     /// Step 3: the drive in a slot is this one from now on, for all volumes that are served. A shard learns of it
@@ -254,12 +276,13 @@ impl Arrays {
         drive: &Rc<Drive>,
         stands_in: Option<StandIn>,
     ) -> Result<()> {
-        let unwritable =
-            |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
-        self.inventory.make_blank(drive).await.map_err(unwritable)?;
+        if let Err(error) = self.inventory.make_blank(drive).await {
+            return Err(self.blame(drive, error).await);
+        }
         let mut next = array.label();
         let stale = array.regions_to_fill();
         let (size, block) = drive.extent();
+        let is_spare = stands_in.is_some();
         let replacement = Replacement {
             uuid: self.new_uuid(),
             name: drive.name.clone(),
@@ -284,6 +307,10 @@ impl Arrays {
         }
         if let Err(why) = self.give_replacement(array, slot, drive, uuid).await {
             self.leave_replacement(array, slot, uuid, &why).await;
+            // An operator hears it; a spare is not tried again and again.
+            if is_spare {
+                drive.set_problem(Some(failed(format!("drive {} cannot be filled: {why}", drive.name))));
+            }
             return Err(failed(format!(
                 "drive {} cannot be filled: {why}; run 'softroc drive replace {}:{slot} --with DRIVE' with another one",
                 drive.name,
@@ -330,78 +357,6 @@ impl Arrays {
             told.map_err(|why| format!("'{}' cannot use it: {why}", volume.name()))?;
         }
         Ok(())
-    }
-
-    /// A shard cannot fill the replacement of a slot: none does, and no label names it. Where that cannot be recorded now, it is tried until it is: labels
-    /// tell the next start to fill it otherwise. The caller has the metadata turn.
-    async fn leave_replacement(
-        self: &Rc<Self>,
-        array: &Rc<Array>,
-        slot: usize,
-        uuid: ondisk::Uuid,
-        why: &str,
-    ) {
-        if self.end_replacement(array, slot, why).await {
-            return;
-        }
-        // Shards that took it may fill it meanwhile: it does not take the slot, or the one that did not would write to the drive before.
-        array.work.unfillable.borrow_mut().insert(uuid);
-        let (this, array, why) = (self.clone(), array.clone(), why.to_owned());
-        self.env.spawn("replacement taken back", async move {
-            loop {
-                this.env.sleep(TRY_AGAIN).await;
-                let _turn = array.metadata.take(1).await;
-                let member = array.label().member.get(slot).cloned();
-                let is_named = member.and_then(|member| member.replacement).is_some_and(|of| of.uuid == uuid);
-                if !is_named || !array.is_running() || this.end_replacement(&array, slot, &why).await {
-                    array.work.unfillable.borrow_mut().remove(&uuid);
-                    return;
-                }
-            }
-        });
-    }
-
-    fn drop_place_of_replacement(&self, array: &Array, slot: usize) -> Option<Rc<Drive>> {
-        let mut places = array.places();
-        let replacement = places.get_mut(slot)?.replacement.take();
-        array.set_places(places);
-        replacement
-    }
-
-    /// Leaves the replacement of a slot alone: it failed, or is not wanted any more. Whether that is recorded; the
-    /// caller has the metadata turn.
-    pub(super) async fn end_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, why: &str) -> bool {
-        let mut next = array.label();
-        let Some(replacement) = next.member[slot].replacement.take() else { return true };
-        if !self.commit(array, next, Vec::new()).await {
-            return false;
-        }
-        let drive = self.drop_place_of_replacement(array, slot);
-        for volume in array.served() {
-            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-            let told = self.send_change(id, &Change::ReplacementEnded { slot }, None);
-            // Not waited for: it may never return what it was asked, and writes wait for the turn that is held here.
-            if let Some(drive) = &drive {
-                self.drain(drive, told);
-            }
-        }
-        if let Some(drive) = drive {
-            self.inventory.take_label_off(&drive, &array.names()).await;
-        }
-        let text = format!(
-            "drive {} does not replace drive {} of {}: {why}",
-            replacement.name,
-            self.member_name(array, slot),
-            array.names()
-        );
-        self.events.report(
-            EventCode::DriveReplacementEnded,
-            &array.name(),
-            why,
-            "the old drive serves on",
-            text,
-        );
-        true
     }
 
     /// Gives the slot to its replacement, which is current but for what is stale of it. The caller has the metadata turn.
@@ -532,7 +487,7 @@ impl Arrays {
                     "the old drive serves on",
                     text,
                 );
-                self.end_replacement(array, slot, &error.message).await;
+                self.end_replacement(array, slot, Ending::Unfit(&error.message)).await;
             }
         }
     }

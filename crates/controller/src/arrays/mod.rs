@@ -40,6 +40,7 @@ mod other_memory;
 pub(crate) mod protection;
 pub(crate) mod reads;
 mod record;
+mod replacement;
 pub(crate) mod reports;
 pub(crate) mod reshape;
 pub(crate) mod sectors;
@@ -179,6 +180,10 @@ impl Arrays {
     pub(crate) fn remove(&self, array: Uuid) {
         self.by_uuid.borrow_mut().remove(&array);
         let inventory = self.inventory.clone();
-        self.env.spawn("forget an array", async move { inventory.forget_array(array).await });
+        self.env.spawn("forget an array", async move {
+            if let Err(error) = inventory.forget_array(array).await {
+                tracing::warn!("{error}");
+            }
+        });
     }
 }

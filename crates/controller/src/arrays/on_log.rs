@@ -182,6 +182,16 @@ impl Arrays {
         }
     }
 
+    /// Whether all log devices are here that the volumes of an array name.
+    pub(crate) fn has_all_log_devices(&self, array: &Array) -> bool {
+        array.volumes().iter().map(|volume| volume.label()).all(|label| {
+            let of_journal = label.journal.and_then(|journal| journal.log).map(|log| log.devices);
+            let of_data = label.data_log.map(|log| log.devices);
+            let mut named = of_journal.into_iter().chain(of_data);
+            named.all(|devices| self.ways_to_log(&devices).len() == devices.len())
+        })
+    }
+
     /// The ways to those of these devices that are here and have not failed.
     pub(super) fn ways_to_log(&self, devices: &[Uuid]) -> Vec<(Uuid, Access)> {
         let drives = self.all_log_devices().into_iter();

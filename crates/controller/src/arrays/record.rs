@@ -178,13 +178,24 @@ impl Arrays {
 
     /// What the label of an array remembers of drives that failed is remembered here as well: the array may be deleted.
     pub(crate) fn remember_failed(self: &Rc<Self>, array: &Array) {
-        let failed = array.label().failed;
-        if failed.iter().all(|one| self.inventory.knows_failed(one)) {
-            return;
+        let (label, places) = (array.label(), array.places());
+        // Labels have nothing that tells a device without a serial number from others: here it is known by how it is opened.
+        let drive_of = |failed: &FailedDrive| {
+            let slot = label.member.iter().position(|member| member.uuid == failed.uuid);
+            let member = slot.and_then(|slot| places.get(slot)?.drive.clone());
+            let filled = || places.iter().filter_map(|place| place.replacement.clone());
+            member.or_else(|| filled().find(|drive| drive.name == failed.name))
+        };
+        let known_here = |failed: &FailedDrive| {
+            let drive = drive_of(failed).filter(|drive| drive.access().is_some());
+            let identity = failed.identity.clone().or_else(|| Some(drive?.identity_here()));
+            FailedDrive { identity, ..failed.clone() }
+        };
+        let failed: Vec<FailedDrive> = label.failed.iter().map(known_here).collect();
+        if self.inventory.note_failed(&failed) {
+            let this = self.clone();
+            self.env.spawn("remember failed drives", async move { this.inventory.store_failed().await });
         }
-        let this = self.clone();
-        self.env
-            .spawn("remember failed drives", async move { this.inventory.remember_failed(&failed).await });
     }
 
     /// Keeps failures that could not be recorded, and tries to record them until the array is stopped.
@@ -272,7 +283,7 @@ impl Arrays {
                 }
                 Some(error) => {
                     tracing::warn!("the label of the replacement for slot {slot} cannot be written: {error}");
-                    array.work.lost_replacements.borrow_mut().insert(*slot, *uuid);
+                    array.work.lost_replacements.borrow_mut().insert(*slot, (*uuid, *error));
                     array.work.changed.notify(&self.env);
                 }
                 None => {}

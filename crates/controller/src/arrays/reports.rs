@@ -9,6 +9,7 @@ use crate::arrays::bitmap_clearer::{FLUSH_AGAIN_AFTER, is_busy};
 use crate::arrays::failures::{FailureReport, failing};
 use crate::arrays::initialised::InitReport;
 use crate::arrays::noting::note_change;
+use crate::arrays::replacement::Ending;
 use crate::arrays::volume::Volume;
 use crate::arrays::work::{Doubt, MarkReport, Running};
 use crate::events::EventCode;
@@ -290,9 +291,9 @@ impl Arrays {
             let reports = self.flush_for(&array, &running, reports).await;
             {
                 let _turn = array.metadata.take(1).await;
-                for (slot, drive) in work.lost_replacements.take() {
+                for (slot, (drive, error)) in work.lost_replacements.take() {
                     if array.label().member.get(slot).is_some_and(|member| is_filled(member, drive)) {
-                        self.end_replacement(&array, slot, "it cannot be written").await;
+                        self.end_replacement(&array, slot, Ending::Failed("written", error)).await;
                     }
                 }
                 self.deal_with_records(&array, self.without_those_that_left(reports)).await;
@@ -478,7 +479,7 @@ impl Arrays {
     ) {
         let Some(member) = array.label().member.get(slot).cloned() else { return };
         if is_filled(&member, drive) {
-            self.end_replacement(array, slot, &format!("it cannot be written ({error})")).await;
+            self.end_replacement(array, slot, Ending::Failed("written", *error)).await;
         } else if member.uuid == drive && array.in_use().contains(&slot) && !error.spares_drive() {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }

@@ -132,7 +132,7 @@ impl Arrays {
         let all = array.with_parts(volume);
         // To people the parts of a volume on its way are that volume.
         let name = all.first().unwrap_or(volume).name();
-        let reasons = array.reasons.borrow().join("; ");
+        let reasons = array.why_not_whole();
         let has_lost = all.iter().any(|volume| !volume.lost().is_empty());
         if array.readiness(volume) == Readiness::Offline || has_lost {
             return Err(wrong(format!("'{name}' cannot be started: {reasons}")));

@@ -47,7 +47,7 @@ use crate::interface::{SuspendedBy, SuspensionInfo};
 use env::{Env, Instant, IoErrorKind};
 use ondisk::{Cause, FailedDrive, Member, Uuid};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -75,11 +75,13 @@ struct History {
 pub(super) struct Suspensions {
     began: Instant,
     all: RefCell<BTreeMap<Uuid, History>>,
+    /// Members that were suspended since then, by whatever.
+    since_start: RefCell<BTreeSet<Uuid>>,
 }
 
 impl Suspensions {
     pub(super) fn new(env: &Env) -> Suspensions {
-        Suspensions { began: env.now(), all: RefCell::default() }
+        Suspensions { began: env.now(), all: RefCell::default(), since_start: RefCell::default() }
     }
 
     fn note(&self, member: Uuid, now: Instant, why: &str) {
@@ -130,6 +132,11 @@ impl Arrays {
     /// Drives that are suspended from now on.
     pub(super) fn note_suspended(&self, array: &Array, failing: &[Failing]) {
         let label = array.label();
+        for Failing { slot, cause, .. } in failing {
+            let is_suspended = matches!(cause, Cause::Suspended | Cause::OperatorSuspended);
+            let member = label.member.get(*slot).filter(|_| is_suspended);
+            self.suspensions.since_start.borrow_mut().extend(member.map(|member| member.uuid));
+        }
         for Failing { slot, what, .. } in failing.iter().filter(|failing| failing.cause == Cause::Suspended) {
             if let Some(member) = label.member.get(*slot) {
                 self.suspensions.note(member.uuid, self.env.now(), what);
@@ -161,11 +168,13 @@ impl Arrays {
         Some(SuspensionInfo { by, why: self.suspensions.why(member.uuid), fails_in_s: Some(left.as_secs()) })
     }
 
-    /// How much longer a drive that is suspended must not be used, as the controller was started just now. `None`: it may be.
+    /// How much longer a drive that was suspended before the start must not be used, as the controller was started just now.
+    /// `None`: it may be. What this process asked of a drive is known to have returned or not.
     pub(crate) fn unsettled(&self, member: &Member) -> Option<Duration> {
         let has_run = self.env.now().since(self.suspensions.began);
         let is_suspended = member.is_suspended() || member.is_suspended_by_operator();
-        (is_suspended && has_run < SETTLE).then(|| SETTLE - has_run)
+        let was_before = is_suspended && !self.suspensions.since_start.borrow().contains(&member.uuid);
+        (was_before && has_run < SETTLE).then(|| SETTLE - has_run)
     }
 
     /// An operator suspends a drive that exceeded a time limit: it stays out, and does not fail by policy. Whether that is recorded. The

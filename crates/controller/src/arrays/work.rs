@@ -7,6 +7,7 @@ use crate::arrays::silent::Silent;
 use crate::arrays::volume::Volume;
 use crate::inventory::access::Access;
 use engine::{RegionSet, ShardIndex};
+use env::IoError;
 use env::sync::Signal;
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
@@ -49,7 +50,7 @@ pub(crate) struct Work {
     /// Slots that are out and that the drive which was being filled for them is about to take.
     pub(super) taking_over: RefCell<BTreeSet<usize>>,
     /// Replacements that can no longer be written, by slot.
-    pub(super) lost_replacements: RefCell<BTreeMap<usize, Uuid>>,
+    pub(super) lost_replacements: RefCell<BTreeMap<usize, (Uuid, IoError)>>,
     /// Replacements that a shard could not take, until no label names them: they are not filled, and take no slot.
     pub(super) unfillable: RefCell<BTreeSet<Uuid>>,
     pub(super) changed: Signal,

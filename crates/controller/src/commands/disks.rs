@@ -63,11 +63,7 @@ impl Commands {
         if self.attached.maker.0.is_none() {
             return;
         }
-        if let Err(why) = self.policies.load_attach().await {
-            tracing::error!(
-                "which volumes are to be attached cannot be read: {why}; none is by itself until 'softroc volume set NAME --attach on'"
-            );
-        }
+        self.policies.load_attach().await;
     }
 
     /// Whether a policy can be kept.

@@ -3,6 +3,9 @@
 use crate::events::EventCode;
 use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result};
 use env::{Env, mailbox};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use units::ByteCount;
 
 /// Takes the answer to a command, on the controller's thread: it must not block.
 pub type Answer = Box<dyn FnOnce(Result<Reply>) + Send>;
@@ -21,6 +24,20 @@ pub enum Asked {
     Command(Command, Option<Caller>),
     /// To take note of an event that happened outside of it.
     Note(Occurrence),
+    /// To answer when the start has come so far.
+    When(Phase),
+}
+
+/// How far the start of a controller has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum Phase {
+    /// Drives are opened. Questions about volumes, and changes, are refused.
+    #[default]
+    Opening,
+    /// Arrays that are complete serve hosts; others may wait for drives that have not answered. Every command is carried out.
+    Serving,
+    /// No array waits for a drive.
+    Started,
 }
 
 /// An event of an interface: something that happened to accounts or connections.
@@ -44,6 +61,41 @@ pub struct Occurrence {
 #[derive(Clone)]
 pub struct ControllerHandle {
     pub(crate) commands: mailbox::Sender<Request>,
+    pub(crate) unfinished: Arc<Unfinished>,
+}
+
+/// What a stop has not finished yet. Any thread may look, also while the controller's own thread waits for something.
+#[derive(Default, Debug)]
+pub struct Unfinished {
+    arrays: AtomicU64,
+    dirty: AtomicU64,
+}
+
+impl Unfinished {
+    /// Arrays that are not stopped yet.
+    pub fn arrays(&self) -> u64 {
+        self.arrays.load(Ordering::Relaxed)
+    }
+
+    /// What the cache has and the drives do not.
+    pub fn dirty_bytes(&self) -> ByteCount {
+        ByteCount(self.dirty.load(Ordering::Relaxed))
+    }
+
+    /// So many arrays are to be stopped.
+    pub(super) fn begin(&self, arrays: u64) {
+        self.arrays.store(arrays, Ordering::Relaxed);
+    }
+
+    /// An array is stopped, or was before.
+    pub(super) fn one_less(&self) {
+        let left = self.arrays().saturating_sub(1);
+        self.arrays.store(left, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_dirty(&self, bytes: u64) {
+        self.dirty.store(bytes, Ordering::Relaxed);
+    }
 }
 
 impl ControllerHandle {
@@ -61,6 +113,17 @@ impl ControllerHandle {
         answer: impl FnOnce(Result<Reply>) + Send + 'static,
     ) {
         self.send(Asked::Command(command, caller), answer);
+    }
+
+    /// Waits until the start of the controller has come so far, on the controller's own shard. At once if the controller is gone or stops.
+    pub async fn reaches(&self, env: &Env, phase: Phase) {
+        let (sender, mut reply) = mailbox::mailbox(env, 1);
+        self.send(Asked::When(phase), move |result| {
+            if sender.send(result).is_err() {
+                tracing::debug!("nothing waits for the start of the controller any more");
+            }
+        });
+        reply.receive().await;
     }
 
     /// Has the controller take note of an event, from any thread.
@@ -81,6 +144,11 @@ impl ControllerHandle {
                 "the controller is busy with other commands, or is gone; try again",
             )));
         }
+    }
+
+    /// What a stop has not finished yet, from the moment when it begins.
+    pub fn unfinished(&self) -> Arc<Unfinished> {
+        self.unfinished.clone()
     }
 
     /// Asks and waits, on the controller's own shard: for this process itself.

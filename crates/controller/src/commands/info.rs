@@ -9,12 +9,13 @@ use crate::arrays::unbegun::own_members;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, Result, VolumeInfo,
-    VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, FailureInfo, Policy, Progress, Reply, Result,
+    VolumeInfo, VolumeState,
 };
 use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
-use crate::lifecycle::refuse_failed;
+use crate::lifecycle::{foreign_member, refuse_failed};
+use crate::tasks::About;
 use layout::Level;
 use ondisk::{CacheMode, TailPlace, WriteMode};
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ impl Commands {
         ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             serial: self.inventory.serial(),
+            provisional_numbers: self.inventory.provisional_numbers(),
             started_unix_s: self.started_unix_s,
             shards: self.arrays.shard_count() as u16,
             levels: Level::ALL.iter().map(|level| level.name().to_owned()).collect(),
@@ -43,6 +45,8 @@ impl Commands {
             hosts: self.arrays.host_count() as u32,
             ups: self.ups.as_ref().map(|ups| ups.info()),
             alarm: self.events.alarm(),
+            awaited: self.inventory.awaited().iter().map(|drive| drive.name.clone()).collect(),
+            nbd: self.nbd.clone(),
         }
     }
 
@@ -82,6 +86,21 @@ impl Commands {
         let member = label.member.get(slot);
         let drive = array.drive(slot);
         let (state, reason) = array.drive_state(slot);
+        let is_lacking = state == DriveState::Rebuilding && array.is_running();
+        let rebuilt = member.filter(|_| is_lacking).and_then(|member| {
+            let how = self.tasks.rebuild_of(&About::of_drive(array.uuid, slot, member.uuid))?;
+            Some(format!("{how}; regions left: {}", array.to_rebuild(slot).len()))
+        });
+        let reason = rebuilt.or(reason);
+        let failure = member.and_then(|member| label.failed.iter().find(|of| of.uuid == member.uuid));
+        let failure = failure.filter(|_| state == DriveState::Failed).map(FailureInfo::of);
+        let since = failure.as_ref().map(|failure| units::utc(failure.at_unix_s));
+        let reason = match (reason, since) {
+            (Some(reason), Some(since)) if !reason.contains(&since) => {
+                Some(format!("{reason}; it failed at {since}"))
+            }
+            (reason, _) => reason,
+        };
         let name = self.arrays.member_name(array, slot);
         let of_drive = self.physical_info(name, drive.as_deref());
         self.with_revision(DriveInfo {
@@ -96,6 +115,7 @@ impl Commands {
                 end.saturating_sub(label.tail.data_start().0 + used)
             }),
             stale_regions: array.to_rebuild(slot).len(),
+            failure,
             suspension: self.arrays.suspension_info(array, slot),
             ..of_drive
         })
@@ -130,22 +150,25 @@ impl Commands {
         let info = self.physical_info(drive.name.clone(), Some(drive));
         // One that holds writes back says that first: until then nothing else can be done about it.
         let failure = self.inventory.failure_of(drive).filter(|_| !drive.is_draining());
-        let failure = failure.map(|failure| refuse_failed(&drive.name, &failure));
-        let has_failed = failure.is_some();
-        let problem = failure.or(drive.problem());
+        let refused = failure.as_ref().map(|failure| refuse_failed(&drive.name, failure));
+        let foreign = drive.foreign().filter(|_| !drive.is_draining());
+        let member = foreign.as_ref().map(|array| foreign_member(&drive.name, array));
+        let problem = refused.or(drive.problem()).or(member);
         let (is_spare, log) = (drive.spare().is_some(), drive.log_label());
-        let state = match (&problem, drive.access()) {
-            (_, None) => DriveState::Missing,
-            (Some(_), Some(_)) if has_failed => DriveState::Failed,
-            (Some(_), Some(_)) => DriveState::Refused,
-            (None, Some(_)) if is_spare => DriveState::Spare,
-            (None, Some(_)) if log.is_some() => DriveState::Log,
-            (None, Some(_)) => DriveState::Unused,
+        let state = match &problem {
+            Some(_) if failure.is_some() => DriveState::Failed,
+            _ if drive.access().is_none() => DriveState::Missing,
+            Some(_) if foreign.is_some() => DriveState::Foreign,
+            Some(_) => DriveState::Refused,
+            None if is_spare => DriveState::Spare,
+            None if log.is_some() => DriveState::Log,
+            None => DriveState::Unused,
         };
         let free = info.size_bytes.filter(|_| state == DriveState::Unused);
         self.with_revision(DriveInfo {
             state,
             reason: problem.map(|problem| problem.message),
+            failure: failure.as_ref().map(FailureInfo::of),
             free_bytes: free.map(|size| free_end([ByteCount(size)].into_iter(), TailPlace::End).0),
             volumes: log
                 .map(|log| log.place.into_iter().map(|place| place.name).collect())
@@ -177,7 +200,8 @@ impl Commands {
             physical_sector_bytes: info.map(|info| info.physical_sector.bytes().0),
             rotational: info.is_some_and(|info| info.rotational),
             read_only: info.is_some_and(|info| info.read_only),
-            foreign: drive.is_some_and(Drive::is_foreign),
+            foreign_array: drive.and_then(Drive::foreign),
+            failure: None,
             medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
             suspensions: drive.map_or(0, |drive| drive.suspensions()),
             suspension: None,
@@ -292,6 +316,7 @@ impl Commands {
             last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),
             number: self.inventory.volume_number(volume.uuid()),
             group: self.inventory.group_number(array.uuid),
+            provisional: self.inventory.has_provisional_numbers(),
             revision: 0,
             array_revision: 0,
         })

@@ -23,7 +23,7 @@ mod report;
 mod revisions;
 mod start;
 
-pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Request};
+pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Phase, Request, Unfinished};
 pub use start::{Controller, Options};
 
 use crate::arrays::Arrays;
@@ -41,6 +41,7 @@ use env::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
 const COMMANDS_WAITING: usize = 256;
@@ -61,7 +62,14 @@ pub(crate) struct Commands {
     attached: disks::Attached,
     changes: RefCell<VecDeque<queue::Change>>,
     change_waiting: Signal,
+    /// Changes whose drives are looked at before they wait for the lock.
+    preparing: Cell<usize>,
     stopping: Cell<bool>,
+    /// How far the start has come, and those who are answered when it has come further.
+    phase: Cell<Phase>,
+    until: RefCell<Vec<(Phase, Answer)>>,
+    unfinished: Arc<handle::Unfinished>,
+    nbd: Vec<String>,
     started_unix_s: u64,
     revisions: revisions::Revisions,
 }

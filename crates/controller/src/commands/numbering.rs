@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Nothing tells that something turned up: look all the same, so often.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// How long until what could not be stored is stored again.
+const STORE_AGAIN: Duration = Duration::from_secs(20);
+
 impl Commands {
     /// Gives numbers to what has none, the oldest first, and takes note of what changed.
     pub(super) async fn number(&self) {
@@ -28,6 +31,21 @@ impl Commands {
             arrays.into_iter().map(|(_, array, volumes)| (array, volumes)).collect();
         self.inventory.give_numbers(&arrays).await;
         self.note_revisions();
+    }
+
+    /// Stores again what could not be stored, until the controller stops.
+    pub(super) async fn keep_storing(self: Rc<Self>) {
+        while self.events.wait_for_unstored().await {
+            let later = self.env.now() + STORE_AGAIN;
+            let closing = || self.attention.is_closing();
+            if wait_or(&self.env, self.attention.changed(), closing, later).await {
+                return;
+            }
+            self.events.store_alarm_again().await;
+            self.inventory.store_again().await;
+            self.arrays.store_again().await;
+            self.policies.store_again().await;
+        }
     }
 
     /// Does so whenever something changed by itself, until the controller stops.

@@ -1,17 +1,23 @@
 //! Commands taken and answered: questions at once, changes one after the other.
 
 use super::audit::Order;
-use super::{COMMANDS_WAITING, Commands};
+use super::{COMMANDS_WAITING, Commands, Phase};
 use crate::arrays::array::Array;
 use crate::commands::handle::{Answer, Asked, Occurrence, Request};
 use crate::events::EventCode;
 use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy};
 use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
+use crate::signals::wait_or;
 use env::mailbox;
 use ondisk::Cause;
 use std::rc::Rc;
+use std::time::Duration;
+use units::counted;
 
-/// A change that waits for its turn.
+/// A command that comes while drives are opened waits so long: the command is answered within three seconds.
+const START_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A command, and a change that waits for its turn.
 pub(super) struct Change {
     command: Command,
     caller: Option<Caller>,
@@ -20,53 +26,118 @@ pub(super) struct Change {
 
 impl Commands {
     pub(super) async fn take_commands(self: Rc<Self>, mut receiver: mailbox::Receiver<Request>) {
-        while let Some(Request { asked, answer }) = receiver.receive().await {
-            if self.stopping.get() {
-                answer(Err(stopping()));
-                continue;
+        while let Some(request) = receiver.receive().await {
+            self.take(request);
+        }
+    }
+
+    fn take(self: &Rc<Self>, Request { asked, answer }: Request) {
+        if self.stopping.get() {
+            return answer(Err(stopping()));
+        }
+        match asked {
+            Asked::Command(command, caller) => match self.phase.get() {
+                Phase::Opening if !command.is_for_a_start() => self.hold(Change { command, caller, answer }),
+                _ => self.carry_out(Change { command, caller, answer }),
+            },
+            Asked::Note(Occurrence { code, subject, cause, effect, text, by }) => {
+                let report = || self.events.report(code, &subject, &cause, &effect, text);
+                self.events.doing(by.as_ref(), report);
+                answer(Ok(Reply::Done { notes: Vec::new() }));
             }
-            let (command, caller) = match asked {
-                Asked::Command(command, caller) => (command, caller),
-                Asked::Note(Occurrence { code, subject, cause, effect, text, by }) => {
-                    let report = || self.events.report(code, &subject, &cause, &effect, text);
-                    self.events.doing(by.as_ref(), report);
-                    answer(Ok(Reply::Done { notes: Vec::new() }));
-                    continue;
-                }
-            };
-            if command.waits_for_others() {
-                // It takes as long as drives or the kernel take; nothing else has to wait for it.
-                let this = self.clone();
-                self.env.spawn("command apart", async move {
-                    let asked = Order::of(&command);
-                    let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
+            Asked::When(phase) if phase > self.phase.get() => self.until.borrow_mut().push((phase, answer)),
+            Asked::When(_) => answer(Ok(Reply::Done { notes: Vec::new() })),
+        }
+    }
+
+    /// A command comes while drives are opened: it waits for a moment, and is refused where that takes longer.
+    fn hold(self: &Rc<Self>, change: Change) {
+        if self.preparing.get() >= COMMANDS_WAITING {
+            return (change.answer)(Err(self.starting()));
+        }
+        self.preparing.set(self.preparing.get() + 1);
+        let this = self.clone();
+        self.env.spawn("command at a start", async move {
+            let is_over = || this.phase.get() > Phase::Opening || this.stopping.get();
+            let until = this.env.now() + START_PATIENCE;
+            let has_begun = wait_or(&this.env, &this.change_waiting, is_over, until).await;
+            this.preparing.set(this.preparing.get() - 1);
+            match (this.stopping.get(), has_begun) {
+                (true, _) => (change.answer)(Err(stopping())),
+                (false, true) => this.carry_out(change),
+                (false, false) => (change.answer)(Err(this.starting())),
+            }
+        });
+    }
+
+    fn carry_out(self: &Rc<Self>, Change { command, caller, answer }: Change) {
+        if command.waits_for_others() {
+            // It takes as long as drives or the kernel take; nothing else has to wait for it.
+            let this = self.clone();
+            self.env.spawn("command apart", async move {
+                let (asked, only_looks) = (Order::of(&command), command.only_looks());
+                let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
+                if !only_looks {
                     this.note_asked(caller.as_ref(), &asked, told, &reply);
-                    answer(reply);
-                });
-                continue;
+                }
+                answer(reply);
+            });
+            return;
+        }
+        let (reply, told) = self.events.doing(caller.as_ref(), || self.answer_question(&command));
+        match reply {
+            Some(reply) => {
+                if !command.only_looks() {
+                    self.note_asked(caller.as_ref(), &Order::of(&command), told, &reply);
+                }
+                answer(reply);
             }
-            let (reply, told) = self.events.doing(caller.as_ref(), || self.answer_question(&command));
-            match reply {
-                Some(reply) => {
-                    if !command.only_looks() {
-                        self.note_asked(caller.as_ref(), &Order::of(&command), told, &reply);
-                    }
-                    answer(reply);
+            None if self.changes.borrow().len() + self.preparing.get() >= COMMANDS_WAITING => {
+                let sentence = "too many commands are waiting; try again later";
+                answer(Err(Error::new(ErrorKind::Busy, sentence)));
+            }
+            None => {
+                if matches!(command, Command::Shutdown {}) {
+                    // A change before it may wait for a drive.
+                    self.arrays.wait_no_longer();
                 }
-                None if self.changes.borrow().len() >= COMMANDS_WAITING => {
-                    let sentence = "too many commands are waiting; try again later";
-                    answer(Err(Error::new(ErrorKind::Busy, sentence)));
-                }
-                None => {
-                    if matches!(command, Command::Shutdown {}) {
-                        // A change before it may wait for a drive.
-                        self.arrays.wait_no_longer();
-                    }
-                    self.changes.borrow_mut().push_back(Change { command, caller, answer });
-                    self.change_waiting.notify(&self.env);
-                }
+                self.prepare(Change { command, caller, answer });
             }
         }
+    }
+
+    /// A change waits for its turn. Drives that it looks at are looked at before: one that does not answer holds up nothing but this change.
+    fn prepare(self: &Rc<Self>, change: Change) {
+        let looks = self.lifecycle.drives_to_look_at(&change.command);
+        if looks.is_empty() {
+            return self.queue(change);
+        }
+        self.preparing.set(self.preparing.get() + 1);
+        let this = self.clone();
+        self.env.spawn("look before a command", async move {
+            this.inventory.look_at(looks).await;
+            this.preparing.set(this.preparing.get() - 1);
+            match this.stopping.get() {
+                true => (change.answer)(Err(stopping())),
+                false => this.queue(change),
+            }
+        });
+    }
+
+    fn queue(&self, change: Change) {
+        self.changes.borrow_mut().push_back(change);
+        self.change_waiting.notify(&self.env);
+    }
+
+    /// That the controller is not started yet.
+    fn starting(&self) -> Error {
+        let (drives, awaited) = (self.inventory.drives().len(), self.inventory.awaited().len());
+        let sentence = format!(
+            "the controller is starting: {} of {} have answered; try again in a moment",
+            drives - awaited,
+            counted(drives, "drive")
+        );
+        Error::new(ErrorKind::Busy, sentence)
     }
 
     fn show_volume(&self, volume: &str) -> Result<Reply> {
@@ -87,13 +158,7 @@ impl Commands {
             Command::TaskShow { task } => {
                 self.tasks.find_task(*task).map(|task| self.tasks.task_reply(&task, Vec::new()))
             }
-            Command::TaskStart(start) if !start.what.is_init() => self.tasks.start_task(start),
-            Command::TaskPause { task } => self.tasks.pause_task(*task),
-            Command::TaskResume { task } => self.tasks.resume_task(*task),
-            Command::TaskStop { task } => self.tasks.stop_task(*task),
-            Command::TaskSet(set) => self.tasks.set_task(set),
             Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
-            Command::TaskSchedule(set) => self.tasks.set_schedule(set),
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
@@ -129,6 +194,11 @@ impl Commands {
             | Command::LogAdd { .. }
             | Command::LogRemove { .. }
             | Command::TaskStart(_)
+            | Command::TaskPause { .. }
+            | Command::TaskResume { .. }
+            | Command::TaskStop { .. }
+            | Command::TaskSet(_)
+            | Command::TaskSchedule(_)
             | Command::ForeignList {}
             | Command::ForeignImport { .. }
             | Command::ForeignClear { .. }
@@ -159,6 +229,9 @@ impl Commands {
         for Change { answer, .. } in self.changes.take() {
             answer(Err(stopping()));
         }
+        for (_, answer) in self.until.take() {
+            answer(Err(stopping()));
+        }
     }
 
     async fn change(self: &Rc<Self>, command: Command) -> Result<Reply> {
@@ -170,9 +243,12 @@ impl Commands {
             Command::VolumeSet { volume, name } => {
                 self.volume_changed(self.lifecycle.rename_volume(&volume, &name).await).await
             }
-            Command::VolumeForget { volume } => done(self.lifecycle.forget_volume(&volume)),
+            Command::VolumeForget { volume } => done(self.lifecycle.forget_volume(&volume).await),
             Command::VolumeDelete { volume, disconnect_hosts } => {
-                done(self.lifecycle.delete_volume(&volume, disconnect_hosts).await)
+                let uuid = self.arrays.find_volume(&volume)?.1.uuid();
+                let notes = self.lifecycle.delete_volume(&volume, disconnect_hosts).await?;
+                self.tasks.forget_volume(uuid);
+                Ok(Reply::Done { notes })
             }
             Command::TaskStart(start) if start.what.is_init() => self.tasks.start_init(&start).await,
             Command::VolumeStart { volume, accept_stale_parity, degraded } => {
@@ -187,7 +263,6 @@ impl Commands {
                 Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes })
             }
             Command::LogRemove { drive } => done(self.lifecycle.remove_log(&drive).await),
-            Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::ForeignImport { volume, name } => {
                 self.imported(self.foreign.import(&volume, name).await).await
             }
@@ -248,6 +323,7 @@ impl Commands {
         match command {
             Command::AlarmSet { to } => Ok(Reply::Alarm { alarm: self.events.set_alarm(to).await? }),
             Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
+            Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::CacheList {} => Ok(Reply::Memories { memories: self.arrays.other_memories().await? }),
             Command::CacheRemove { memory } => done(self.arrays.remove_memory(&memory).await),
             Command::DriveLocate { drive, on } => {
@@ -255,6 +331,12 @@ impl Commands {
                 self.inventory.locate(&drive, on).await?;
                 Ok(self.drive_reply(&drive, Vec::new()))
             }
+            Command::TaskStart(start) => self.tasks.stored(|| self.tasks.start_task(&start)).await,
+            Command::TaskPause { task } => self.tasks.stored_after(|| self.tasks.pause_task(task)).await,
+            Command::TaskResume { task } => self.tasks.stored(|| self.tasks.resume_task(task)).await,
+            Command::TaskStop { task } => self.tasks.stored_after(|| self.tasks.stop_task(task)).await,
+            Command::TaskSet(set) => self.tasks.stored(|| self.tasks.set_task(&set)).await,
+            Command::TaskSchedule(set) => self.tasks.set_schedule(&set).await,
             Command::VolumeAttach { volume, read_only, by } => self.attach(&volume, read_only, by).await,
             Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
             other => self.change(other).await,
@@ -320,11 +402,19 @@ impl Commands {
     }
 
     /// `shutdown`: everything is stopped in order. Notes, a sentence each.
-    async fn shut_down(&self) -> Vec<String> {
+    async fn shut_down(self: &Rc<Self>) -> Vec<String> {
+        let arrays = self.arrays.all();
+        self.unfinished.begin(arrays.iter().filter(|array| array.is_running()).count() as u64);
+        self.tell_unfinished();
+        self.env.spawn("what is not stopped yet", self.clone().keep_telling_unfinished());
         self.tasks.close().await;
+        self.inventory.wait_no_longer();
         self.lifecycle.remember_arrays().await;
-        self.inventory.store_seen().await;
-        let notes = self.lifecycle.stop_all().await;
+        if let Err(error) = self.inventory.store_seen().await {
+            tracing::warn!("{error}");
+        }
+        let notes = self.lifecycle.stop_all(|| self.unfinished.one_less()).await;
+        self.tell_unfinished();
         self.arrays.close_memory().await;
         let text = "the controller was shut down".to_owned();
         self.events.report(
@@ -337,6 +427,24 @@ impl Commands {
         self.events.close().await;
         self.inventory.close();
         notes
+    }
+}
+
+/// How often a stop says what it has not finished.
+const TELL_UNFINISHED: Duration = Duration::from_secs(1);
+
+impl Commands {
+    /// Says what the cache has yet, to whoever watches over the stop.
+    fn tell_unfinished(&self) {
+        let volumes = self.arrays.all().into_iter().flat_map(|array| array.volumes());
+        self.unfinished.set_dirty(volumes.map(|volume| volume.cache_info().dirty_bytes).sum());
+    }
+
+    async fn keep_telling_unfinished(self: Rc<Self>) {
+        while !self.stopping.get() {
+            self.tell_unfinished();
+            self.env.sleep(TELL_UNFINISHED).await;
+        }
     }
 }
 

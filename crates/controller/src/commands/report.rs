@@ -21,6 +21,8 @@ struct Looked {
     logs: Vec<LogInfo>,
     /// Channels of notifications that do not work, and what there is of each.
     channels: Vec<(String, String)>,
+    /// State files with trouble.
+    state: Vec<Finding>,
 }
 
 impl Commands {
@@ -35,6 +37,7 @@ impl Commands {
             coverage: self.reconciler.coverage(),
             logs: self.lifecycle.log_infos(),
             channels: self.events.failing_channels(),
+            state: self.events.state_findings(),
         })
     }
 }
@@ -42,13 +45,23 @@ impl Commands {
 fn report(looked: &Looked) -> HealthReport {
     let mut findings: Vec<Finding> = Vec::new();
     looked.volumes.iter().for_each(|one| findings.extend(volume(looked, one)));
-    findings.extend(looked.drives.iter().filter_map(drive));
+    let is_awaited = |drive: &&DriveInfo| looked.controller.awaited.contains(&drive.name);
+    findings.extend(looked.drives.iter().filter(|one| !is_awaited(one)).filter_map(|one| drive(looked, one)));
     findings.extend(looked.spares.iter().filter_map(spare));
     findings.extend(looked.logs.iter().filter(|log| log.in_use).flat_map(log_devices));
+    findings.extend(awaited(&looked.controller));
     findings.extend(ups(&looked.controller));
     findings.extend(checks(looked));
     findings.extend(looked.channels.iter().map(channel));
     findings.extend(alarm(&looked.controller));
+    findings.extend(looked.state.iter().cloned());
+    findings.extend(
+        looked
+            .controller
+            .provisional_numbers
+            .iter()
+            .map(|what| finding(WellBeing::Warning, "controller".to_owned(), what.clone(), None)),
+    );
     findings.extend(looked.coverage.iter().filter_map(bare));
     // The order of what matters as much stays: volumes before drives.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.status));
@@ -220,8 +233,10 @@ fn is_suspended_by_operator(drive: &DriveInfo) -> bool {
     drive.suspension.as_ref().is_some_and(|suspension| suspension.by == SuspendedBy::Operator)
 }
 
-fn drive(drive: &DriveInfo) -> Option<Finding> {
+fn drive(looked: &Looked, drive: &DriveInfo) -> Option<Finding> {
     let (name, state) = (&drive.name, drive.state);
+    let is_on = |volume: &&VolumeInfo| drive.volumes.contains(&volume.name) && !volume.state.serves();
+    let stopped = looked.volumes.iter().find(is_on);
     let slot = drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("{volume}:{slot}"));
     let place = slot.as_ref().map_or_else(String::new, |slot| format!(" (slot {slot})"));
     let replace = |of: &str| format!("softroc drive replace {of} --with NEW-DRIVE");
@@ -239,17 +254,24 @@ fn drive(drive: &DriveInfo) -> Option<Finding> {
         DriveState::Failed if slot.is_none() => format!(
             "take it out of the machine and run 'softroc drive forget {name}'; after a repair 'softroc drive clear-failed {name}'"
         ),
+        // Nothing can be done about the drives of a volume that is not started but what starts it.
+        state if state != DriveState::Suspended && stopped.is_some() => {
+            format!("softroc volume show {}", stopped.map_or("", |volume| volume.name.as_str()))
+        }
         DriveState::Failed | DriveState::Missing => replace(slot.as_deref().unwrap_or(name)),
         DriveState::Offline | DriveState::Stale => format!("softroc drive online {name}"),
         DriveState::Suspended if is_suspended_by_operator(drive) => format!("softroc drive resume {name}"),
         DriveState::Suspended => format!("softroc drive show {name}"),
         DriveState::Refused => format!("softroc drive show {name}"),
+        DriveState::Foreign => "softroc foreign list".to_owned(),
     };
     let what = match &drive.reason {
         Some(reason) => format!("drive {name}{place} is {state}: {reason}"),
         None => format!("drive {name}{place} is {state}"),
     };
-    Some(finding(WellBeing::Warning, format!("drive {name}"), what, Some(todo)))
+    // One that another system uses is as it should be, until an operator wants it.
+    let status = if state == DriveState::Foreign { WellBeing::Ok } else { WellBeing::Warning };
+    Some(finding(status, format!("drive {name}"), what, Some(todo)))
 }
 
 fn spare(spare: &SpareInfo) -> Option<Finding> {
@@ -280,6 +302,17 @@ fn log_devices(log: &LogInfo) -> Vec<Finding> {
         finding(WellBeing::Warning, format!("drive {}", device.drive), what, todo)
     };
     out.map(told).collect()
+}
+
+/// Drives that have not answered since the start.
+fn awaited(controller: &ControllerInfo) -> Option<Finding> {
+    let drives = &controller.awaited;
+    let what = format!(
+        "the controller is starting: it waits for {}: {}",
+        counted(drives.len(), "drive"),
+        drives.join(", ")
+    );
+    (!drives.is_empty()).then(|| finding(WellBeing::Warning, "controller".to_owned(), what, None))
 }
 
 fn ups(controller: &ControllerInfo) -> Option<Finding> {

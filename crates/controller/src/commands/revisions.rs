@@ -101,7 +101,8 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
         physical_sector_bytes,
         rotational,
         read_only,
-        foreign,
+        foreign_array,
+        failure,
         medium_errors: _,
         suspensions: _,
         suspension: _,
@@ -117,16 +118,10 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
     } = drive.clone();
     let warning = health.and_then(|health| health.warning);
     let what = (name, uuid, kind, identity, model, serial, firmware, enclosure, bay);
-    let sizes = (
-        size_bytes,
-        grown_to_bytes,
-        logical_sector_bytes,
-        physical_sector_bytes,
-        rotational,
-        read_only,
-        foreign,
-    );
-    (what, sizes, (state, reason, volumes, slot, free_bytes, warning, numbers))
+    let sizes =
+        (size_bytes, grown_to_bytes, logical_sector_bytes, physical_sector_bytes, rotational, read_only);
+    let standing = (state, reason, failure, foreign_array);
+    (what, sizes, (standing, volumes, slot, free_bytes, warning, numbers))
 }
 
 /// What counts as a change of a volume.

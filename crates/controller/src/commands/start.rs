@@ -9,19 +9,18 @@
 //! | events | stores events |
 //! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
 //! | numbers | gives numbers to what has none: `numbering.rs` |
+//! | state files | stores again what could not be stored: `numbering.rs` |
 //! | health | asks drives for their health: `inventory/health.rs` |
 //! | disks | looks after volumes that are disks of this machine: `disks.rs` |
 //! | tasks | stores what is kept of background tasks; each one that goes on is a task here too: `tasks/run.rs` |
 
 use super::disks::Attached;
 use super::revisions::Revisions;
-use super::{COMMANDS_WAITING, Commands, ControllerHandle};
+use super::{Answer, COMMANDS_WAITING, Commands, ControllerHandle, Phase, Request};
 use crate::arrays::{self, Arrays};
-use crate::events::EventCode;
 use crate::events::Events;
 use crate::foreign::{self, Foreign};
-use crate::interface::DiskMaker;
-use crate::interface::UpsAddress;
+use crate::interface::{DiskMaker, Reply, UpsAddress};
 use crate::inventory::Inventory;
 use crate::lifecycle::{self, Lifecycle};
 use crate::policy::{self, Policies};
@@ -33,7 +32,9 @@ use engine::{REPORTS_OPEN, Report, ShardMessage};
 use env::sync::Signal;
 use env::{Env, Hosts, LimitsByClass, mailbox};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use units::ByteCount;
 
 /// How a controller is started.
@@ -55,6 +56,8 @@ pub struct Options {
     pub disks: DiskMaker,
     /// The UPS that the machine hangs on, if there is one to listen to.
     pub ups: Option<UpsAddress>,
+    /// Where the ports of hosts listen, as `info` says it.
+    pub nbd: Vec<String>,
 }
 
 /// The controller: see [`Controller::start`].
@@ -66,8 +69,7 @@ impl Controller {
         mailbox::mailbox(env, usize::from(shards.max(1)) * REPORTS_OPEN)
     }
 
-    /// Starts the controller on the shard of `env`: opens the drives it remembers and those it is given, starts
-    /// the volumes that are on them, and begins to take commands. `shards`: how to reach all shards, in order;
+    /// Starts the controller on the shard of `env`, and waits until no array waits for a drive. `shards`: how to reach all shards, in order;
     /// they must be running. `reports`: what they report.
     pub async fn start(
         env: &Env,
@@ -75,32 +77,55 @@ impl Controller {
         shards: Vec<mailbox::Sender<ShardMessage>>,
         reports: mailbox::Receiver<Report>,
     ) -> ControllerHandle {
+        let handle = Controller::begin(env, options, shards, reports);
+        handle.reaches(env, Phase::Started).await;
+        handle
+    }
+
+    /// Begins to start the controller, which takes commands from now on: [`Phase`] says how far it has come, and
+    /// [`ControllerHandle::reaches`] waits for it.
+    pub fn begin(
+        env: &Env,
+        options: Options,
+        shards: Vec<mailbox::Sender<ShardMessage>>,
+        reports: mailbox::Receiver<Report>,
+    ) -> ControllerHandle {
         let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
         let all = Rc::new(joined(env, shards, &options));
+        env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
+        let unfinished = all.unfinished.clone();
+        env.spawn("start", all.start_up(options, receiver));
+        ControllerHandle { commands, unfinished }
+    }
+}
+
+impl Commands {
+    /// Opens the drives that are remembered and those that are given, and starts the volumes that are on them. Commands are taken as soon as events
+    /// can be reported.
+    async fn start_up(self: Rc<Self>, options: Options, receiver: mailbox::Receiver<Request>) {
+        let (env, all) = (self.env.clone(), self);
         all.events.load().await;
         let events = all.events.clone();
         env.spawn("events", async move { events.write().await });
-        env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
+        env.spawn("commands", all.clone().take_commands(receiver));
+        let changes = all.reconciler.turn().take(1).await;
+        env.spawn("changes", all.clone().make_changes());
+        if let Some(ups) = &all.ups {
+            env.spawn("ups", ups.clone().watch());
+        }
         all.inventory.open_known_drives(&options.drives).await;
         all.arrays.open_memory().await;
         all.arrays.load_log().await;
-        if let Err(why) = all.tasks.load().await {
-            let text =
-                format!("stored tasks and schedules cannot be read: {why}; schedules are the default ones");
-            all.events.report(
-                EventCode::ControllerTasksUnreadable,
-                "controller",
-                &why,
-                "checks and patrols start over",
-                text,
-            );
-        }
+        all.tasks.load().await;
         all.load_attach().await;
         if let Some(ups) = &all.ups {
-            ups.begin().await;
+            ups.first_answer().await;
         }
-        all.lifecycle.start_all().await;
-        all.lifecycle.add_given_log(&options.logs).await;
+        let mut tried = BTreeSet::new();
+        let mut is_over = all.lifecycle.start_all(&mut tried).await;
+        if is_over {
+            all.lifecycle.add_given_log(&options.logs).await;
+        }
         all.revisions.begin(all.inventory.first_revision());
         all.number().await;
         let tasks = all.tasks.clone();
@@ -109,14 +134,36 @@ impl Controller {
         env.spawn("health", all.reconciler.clone().watch_health());
         env.spawn("changes below drives", all.reconciler.clone().watch_changes());
         env.spawn("returns", all.reconciler.clone().watch_returns());
-        if let Some(ups) = all.ups.clone() {
-            env.spawn("ups", ups.watch());
-        }
         env.spawn("numbers", all.clone().keep_numbering());
+        env.spawn("state files", all.clone().keep_storing());
         env.spawn("disks", all.clone().watch_disks());
-        env.spawn("commands", all.clone().take_commands(receiver));
-        env.spawn("changes", all.make_changes());
-        ControllerHandle { commands }
+        all.reach(Phase::Serving);
+        drop(changes);
+        let goes_on = || !all.attention.is_closing();
+        while !is_over && goes_on() {
+            all.inventory.next_answer(goes_on).await;
+            let _changes = all.reconciler.turn().take(1).await;
+            if goes_on() {
+                is_over = all.lifecycle.start_all(&mut tried).await;
+                if is_over {
+                    all.lifecycle.add_given_log(&options.logs).await;
+                }
+                all.number().await;
+                all.attention.look_after();
+            }
+        }
+        all.reach(Phase::Started);
+    }
+
+    /// The start has come so far.
+    fn reach(&self, phase: Phase) {
+        self.phase.set(phase);
+        self.change_waiting.notify(&self.env);
+        let (reached, waiting) =
+            self.until.take().into_iter().partition(|(wanted, _): &(Phase, Answer)| *wanted <= phase);
+        self.until.replace(waiting);
+        let reached: Vec<(Phase, Answer)> = reached;
+        reached.into_iter().for_each(|(_, answer)| answer(Ok(Reply::Done { notes: Vec::new() })));
     }
 }
 
@@ -134,8 +181,8 @@ struct Lower {
 fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Options) -> Lower {
     let attention = Attention::new(env);
     let events = Rc::new(Events::new(env));
-    let inventory = Inventory::new(env, &events);
-    let list = TaskList::new(env, &attention);
+    let inventory = Inventory::new(env, &events, &attention);
+    let list = TaskList::new(env, &attention, &events);
     let hidden_by = list.clone();
     let needs = arrays::Needs {
         events: events.clone(),
@@ -176,12 +223,7 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         lifecycle: lifecycle.clone(),
     };
     let foreign = Foreign::new(env, needs);
-    let needs = policy::Needs {
-        events: events.clone(),
-        inventory: inventory.clone(),
-        arrays: arrays.clone(),
-        tasks: tasks.clone(),
-    };
+    let needs = policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() };
     let policies = Policies::new(env, needs);
     let needs = reconcile::Needs {
         events: events.clone(),
@@ -208,7 +250,12 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         attached: Attached::new(options.disks.clone()),
         changes: RefCell::default(),
         change_waiting: Signal::default(),
+        preparing: Cell::new(0),
         stopping: Cell::new(false),
+        phase: Cell::default(),
+        until: RefCell::default(),
+        unfinished: Arc::default(),
+        nbd: options.nbd.clone(),
         started_unix_s: env.unix_time(),
         revisions: Revisions::default(),
     }

@@ -4,12 +4,13 @@
 //! sounds is none of this room's business: programs that are told of `alarm.sounds` and `alarm.silenced` do.
 
 use super::{EventCode, Events};
-use crate::interface::{AlarmInfo, AlarmSetting, Error, ErrorKind, Event, Result, Severity};
+use crate::interface::{AlarmInfo, AlarmSetting, Event, Result, Severity};
+use crate::statefile::{StateFile, Trouble};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 
 /// Where it is kept.
-const FILE: &str = "alarm.toml";
+const FILE: StateFile<Kept> = StateFile::toml("alarm.toml", "the setting of the alarm").complete();
 
 /// The file.
 #[derive(Serialize, Deserialize)]
@@ -85,16 +86,17 @@ impl Events {
         self.report(EventCode::AlarmSounds, "controller", &cause, "it sounds until it is silenced", text);
     }
 
-    /// Reads whether it is on. Where that cannot be read, it is.
-    pub(super) async fn load_alarm(&self) {
-        let loaded = self.env.world().state().load(FILE).await.map_err(|error| error.to_string());
-        let read = |bytes: Vec<u8>| {
-            let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-            toml::from_str::<Kept>(&text).map_err(|error| error.message().to_owned())
-        };
-        match loaded.and_then(|bytes| bytes.map(read).transpose()) {
-            Ok(kept) => self.alarm.on.set(kept.is_none_or(|kept| kept.on)),
-            Err(why) => tracing::warn!("{FILE} cannot be read ({why}): the alarm is on"),
+    /// Reads whether it is on. Where that cannot be read, it is; what there is to be said of that.
+    pub(super) async fn load_alarm(&self) -> Option<Trouble> {
+        let loaded = FILE.load(self.env.world().state()).await;
+        self.alarm.on.set(loaded.value.is_none_or(|kept| kept.on));
+        loaded.trouble
+    }
+
+    /// Stores whether it is on, where that could not be stored before.
+    pub(crate) async fn store_alarm_again(&self) {
+        if self.is_unstored(FILE.name()) {
+            self.leave_to_health(self.store_state(&FILE, &Kept { on: self.alarm.on.get() }).await);
         }
     }
 
@@ -127,15 +129,7 @@ impl Events {
         if self.alarm.on.get() == on {
             return Ok(self.alarm());
         }
-        let failed = |why: String| {
-            let sentence = format!(
-                "the alarm could not be switched {setting}, for that cannot be kept in the state folder: {why}; make room there, then try again"
-            );
-            Error::new(ErrorKind::Failed, sentence)
-        };
-        let text = toml::to_string(&Kept { on }).map_err(|error| failed(error.to_string()))?;
-        let stored = self.env.world().state().store(FILE, text.into_bytes()).await;
-        stored.map_err(|error| failed(error.to_string()))?;
+        self.store_state(&FILE, &Kept { on }).await?;
         self.alarm.on.set(on);
         let effect = if on { "it sounds when something fails" } else { "it is silent, whatever fails" };
         let text = format!("the alarm was switched {setting}");

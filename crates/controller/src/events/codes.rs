@@ -43,9 +43,10 @@ event_codes! {
     ControllerStarted "controller.started" Info "The controller was started; volumes follow.";
     ControllerStopped "controller.stopped" Info "The controller was shut down; it serves no volume.";
     ControllerCommand "controller.command" Info "Somebody changed something of which no other event tells.";
-    ControllerTasksUnreadable "controller.tasks-unreadable" Warning "The stored tasks and schedules cannot be read; schedules are the default ones.";
-    ControllerDrivesUnreadable "controller.drives-unreadable" Warning "The stored list of drives cannot be read; register the drives again.";
-    ControllerDrivesNotStored "controller.drives-not-stored" Warning "The list of drives cannot be stored; after a restart its drives have to be registered again.";
+    ControllerStateUnreadable "controller.state-unreadable" Warning "A file of the state folder cannot be read; it is kept, and its previous version is used where there is one. The subject is its name.";
+    ControllerStateRepaired "controller.state-repaired" Info "An order replaced a file of the state folder that could not be read.";
+    ControllerStateNotStored "controller.state-not-stored" Warning "A file of the state folder cannot be stored; orders that are kept there alone are refused until it can be.";
+    ControllerStateStored "controller.state-stored" Info "A file of the state folder can be stored again.";
 
     AlarmSounds "alarm.sounds" Info "The alarm begins to sound: a drive is out, or data is in danger; the cause says which event began it.";
     AlarmSilenced "alarm.silenced" Info "The alarm was silenced by order, until something else fails.";
@@ -150,7 +151,6 @@ event_codes! {
     LogDeviceFailed "log.device-failed" Critical "A log device failed; journals go on on the other device, or on the drives of their volumes.";
     LogRemoved "log.removed" Info "An operator removed the log; its devices are unused drives.";
     LogNotAdded "log.not-added" Warning "The log devices that the controller was started with cannot be used; journals stay where they are.";
-    LogNotRemembered "log.not-remembered" Warning "Which log is in use cannot be stored, or read; add the log again after a restart.";
 
     TaskBegun "task.begun" Info "A background task begins.";
     TaskPaused "task.paused" Info "An operator paused a task.";
@@ -159,6 +159,7 @@ event_codes! {
     TaskNotStopped "task.not-stopped" Warning "A move to another layout that an operator stopped goes on, as it cannot be taken back.";
     TaskDone "task.done" Info "A task is complete.";
     TaskFound "task.found" Warning "A task is complete, and found something wrong.";
+    TaskCancelled "task.cancelled" Info "A task ended, since the volume that it was about was deleted.";
     TaskFailed "task.failed" Warning "A task failed; what is still needed is tried again.";
     ScheduleMissed "schedule.missed" Info "A scheduled task did not begin; it begins at its next time.";
 }

@@ -12,6 +12,7 @@
 mod alarm;
 mod channels;
 mod codes;
+mod state_files;
 
 pub use codes::EventCode;
 
@@ -49,6 +50,7 @@ pub(crate) struct Events {
     acting: RefCell<Option<Acting>>,
     alarm: alarm::Alarm,
     channels: channels::Channels,
+    state_files: state_files::StateTroubles,
 }
 
 /// Something that is done because it was asked for.
@@ -73,6 +75,7 @@ impl Events {
             acting: RefCell::default(),
             alarm: alarm::Alarm::default(),
             channels: channels::Channels::default(),
+            state_files: state_files::StateTroubles::default(),
         }
     }
 
@@ -88,6 +91,7 @@ impl Events {
             Severity::Critical | Severity::Fatal => tracing::error!(number, code = kind, "{text}"),
         }
         self.channels.hear(code, subject, &text);
+        self.state_files.hear(code, subject, &text);
         let event = Event {
             number,
             time_unix_s: self.env.unix_time(),
@@ -171,7 +175,14 @@ impl Events {
 
     /// Reads what was kept. A line that was cut off by a crash is left behind.
     pub(crate) async fn load(&self) {
-        self.load_alarm().await;
+        let trouble = self.load_alarm().await;
+        self.load_events().await;
+        if let Some(trouble) = trouble {
+            self.report_state(&trouble, "the alarm is on");
+        }
+    }
+
+    async fn load_events(&self) {
         let bytes = match self.env.world().state().load(FILE).await {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(error) => {

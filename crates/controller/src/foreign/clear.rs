@@ -79,7 +79,12 @@ impl Foreign {
                 ),
             );
         }
-        let (places, _) = access.decode(metadata).await;
+        let reader = access.clone();
+        let read = drive.in_time(&self.env, async move { reader.decode(metadata).await.0 }).await;
+        let Some(places) = read else {
+            let silent = || Error::new(ErrorKind::Unavailable, format!("drive {name} does not answer"));
+            return Err(drive.problem().unwrap_or_else(silent));
+        };
         if places.is_empty() && !super::is_broken(drive) {
             let sentence = format!("drive {name} carries no metadata; there is nothing to clear");
             return wrong(ErrorKind::Invalid, sentence);

@@ -136,17 +136,32 @@ impl Foreign {
         Rc::new(Foreign { env: env.clone(), events, inventory, arrays, lifecycle })
     }
 
-    /// Reads what all drives carry that serve in no array.
+    /// Looks at all labels again, which may write: what a crash interrupted is settled. Then reads what all drives carry that
+    /// serve in no array. The caller has the turn of changes.
     async fn scan_foreign(&self) -> Scan {
         self.lifecycle.rescan().await;
-        let mut drives = Vec::new();
-        let known: Vec<Rc<Drive>> = self.inventory.drives();
-        for drive in known {
+        self.read_foreign().await
+    }
+
+    /// Reads what all drives carry that serve in no array. Nothing is written, and no turn is needed: what a change that is
+    /// under way does meanwhile may be seen in part.
+    async fn read_foreign(&self) -> Scan {
+        let mut reads = Vec::new();
+        for drive in self.inventory.drives() {
             // One that is a member, a spare or a log device of ours is not looked at for others' metadata.
             let is_ours = matches!(drive.label(), LabelSeen::Sound(_) | LabelSeen::Log(_));
-            if !is_ours && !self.arrays.is_in_use(&drive) && self.arrays.place_of(&drive).is_none() {
-                drives.extend(scanned(&drive).await);
+            let is_free = !self.arrays.is_in_use(&drive) && self.arrays.place_of(&drive).is_none();
+            if !is_ours && is_free && !drive.is_probed() {
+                let env = self.env.clone();
+                reads.push(self.env.spawn("metadata of other systems", async move {
+                    let (its_env, its_drive) = (env.clone(), drive.clone());
+                    drive.in_time(&env, async move { scanned(&its_env, &its_drive).await }).await.flatten()
+                }));
             }
+        }
+        let mut drives = Vec::new();
+        for read in reads {
+            drives.extend(read.await);
         }
         let with_ddf: Vec<usize> = (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
         let told = tell(&drives.iter().filter_map(|drive| drive.ddf.as_ref()).collect::<Vec<_>>());
@@ -162,9 +177,9 @@ impl Foreign {
         Scan { drives, volumes }
     }
 
-    /// `foreign list`.
+    /// `foreign list`: a look. Labels are known as they were when their drives were looked at last.
     pub(crate) async fn list_foreign(&self) -> Reply {
-        let scan = self.scan_foreign().await;
+        let scan = self.read_foreign().await;
         let volumes = (0..scan.volumes.len()).map(|index| self.describe_volume(&scan, index)).collect();
         let mut drives: Vec<ForeignDrive> =
             self.inventory.drives().iter().filter_map(|drive| self.describe_drive(&scan, drive)).collect();
@@ -279,7 +294,7 @@ impl Scanned {
     }
 }
 
-async fn scanned(drive: &Rc<Drive>) -> Option<Scanned> {
+async fn scanned(env: &Env, drive: &Rc<Drive>) -> Option<Scanned> {
     let access = drive.access()?;
     let ((told, look, places), failed) =
         access.decode(|glimpse| (read(glimpse), ddf::look(glimpse, Effort::Usual), metadata(glimpse))).await;
@@ -296,7 +311,7 @@ async fn scanned(drive: &Rc<Drive>) -> Option<Scanned> {
     let in_front = access.decode(in_front).await.0;
     let has_metadata = !places.is_empty();
     // What cannot be read is told by whoever wants to write there.
-    let contents = access.findings(false).await.unwrap_or_default();
+    let contents = drive.findings(env, false).await.unwrap_or_default();
     Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata, contents, in_front })
 }
 

@@ -309,19 +309,33 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it takes as long as drives or the kernel take, and changes nothing that other commands change.
+    /// Whether it takes as long as drives, the kernel or the state folder take, and changes nothing that other commands change.
     pub(crate) fn waits_for_others(&self) -> bool {
         use Command::*;
+        if let TaskStart(start) = self {
+            return !start.what.is_init();
+        }
         matches!(
             self,
-            VolumeFlush { .. }
+            TaskPause { .. }
+                | TaskResume { .. }
+                | TaskStop { .. }
+                | TaskSet(_)
+                | TaskSchedule(_)
+                | VolumeFlush { .. }
                 | DriveLocate { .. }
                 | VolumeAttach { .. }
                 | VolumeDetach { .. }
                 | AlarmSet { .. }
                 | CacheList {}
                 | CacheRemove { .. }
+                | ForeignList {}
         )
+    }
+
+    /// Whether it is carried out while the controller opens its drives.
+    pub(crate) fn is_for_a_start(&self) -> bool {
+        matches!(self, Command::EventsList { .. } | Command::Shutdown {})
     }
 
     /// Whether it only looks, and changes nothing.

@@ -12,6 +12,7 @@ mod caller;
 mod command;
 mod costs;
 mod disks;
+mod drives;
 mod error;
 mod foreign;
 mod health;
@@ -21,6 +22,7 @@ mod logs;
 mod memories;
 mod metrics;
 pub(crate) mod modes;
+mod numbers;
 mod presets;
 mod reply;
 mod report;
@@ -35,6 +37,7 @@ pub use costs::DriveCost;
 pub use disks::{
     AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks,
 };
+pub use drives::{DriveInfo, DriveState, FailureInfo, ForeignArray};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
@@ -43,11 +46,11 @@ pub use limits::{DriveLimit, LimitSource, SuspendedBy, SuspensionInfo};
 pub use logs::{DiscardLog, Discarded, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use memories::{MemoryInfo, MemoryVolume};
 pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use numbers::DriveNumbers;
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
-    VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
 };
 pub use report::{Finding, HealthReport, WellBeing};
 pub use reshape::{LayoutInfo, ReshapeInfo, ReshapeVolume};

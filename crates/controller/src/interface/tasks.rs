@@ -49,12 +49,14 @@ pub enum TaskState {
     Done,
     /// It cannot be done: the reason says why.
     Failed,
+    /// What it was about was deleted.
+    Cancelled,
 }
 
 impl TaskState {
     /// Whether it has ended.
     pub fn is_over(self) -> bool {
-        matches!(self, TaskState::Stopped | TaskState::Done | TaskState::Failed)
+        matches!(self, TaskState::Stopped | TaskState::Done | TaskState::Failed | TaskState::Cancelled)
     }
 }
 
@@ -235,6 +237,7 @@ impl fmt::Display for TaskState {
             TaskState::Stopped => "stopped",
             TaskState::Done => "done",
             TaskState::Failed => "failed",
+            TaskState::Cancelled => "cancelled",
         })
     }
 }

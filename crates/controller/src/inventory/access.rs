@@ -3,12 +3,13 @@
 //! A read or flush that the system refuses for now is asked for again for some time: a drive whose label is not read counts as missing, and
 //! nothing is wrong with it.
 
+use crate::interface::ForeignArray;
 use env::{
     Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind,
     LimitsByClass, Member, MeteredSource, Overseer, Slice, Traffic,
 };
 use ondisk::ddf::{self, Site};
-use ondisk::foreign::Glimpse;
+use ondisk::foreign::{self, Format, Glimpse};
 use ondisk::{
     Area, BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, RecordCopies, Tail, TailPlace,
     intent,
@@ -46,6 +47,8 @@ pub(crate) struct Access {
     place: Rc<Cell<TailPlace>>,
     /// What was wished last of its own write cache since it was opened, and what came of it.
     write_cache: Rc<Cell<Option<CacheWish>>>,
+    /// The epoch of the drive, which every write raises: what a probe read before the write counts no more.
+    epoch: Rc<Cell<u64>>,
 }
 
 /// Whether a drive's own write cache is wished to be on, and what came of it.
@@ -74,9 +77,10 @@ impl Access {
         source: Arc<dyn DriveSource>,
         member: Member,
         write_cache: Rc<Cell<Option<CacheWish>>>,
+        epoch: Rc<Cell<u64>>,
     ) -> Access {
-        let (writer, data_writer) = (member.beside(), member.beside());
-        Access { env: env.clone(), source, member, writer, data_writer, place: Rc::default(), write_cache }
+        let (writer, data_writer, place) = (member.beside(), member.beside(), Rc::default());
+        Access { env: env.clone(), source, member, writer, data_writer, place, write_cache, epoch }
     }
 
     /// Asks, and asks again while the system refuses it for now.
@@ -95,14 +99,19 @@ impl Access {
         }
     }
 
-    /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`.
+    /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`; each write of the controller raises its `epoch`.
     ///
     /// # Errors
     /// When it cannot be opened or attached.
-    pub(crate) async fn open(env: &Env, name: &str, traffic: Traffic) -> env::Result<Access> {
+    pub(crate) async fn open(
+        env: &Env,
+        name: &str,
+        traffic: Traffic,
+        epoch: Rc<Cell<u64>>,
+    ) -> env::Result<Access> {
         let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
         let member = Member::attach(env, source.as_ref(), &LIMITS)?;
-        Ok(Access::of(env, source, member, Rc::default()))
+        Ok(Access::of(env, source, member, Rc::default(), epoch))
     }
 
     /// The drive as large as it was before it became larger.
@@ -112,7 +121,7 @@ impl Access {
     pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> env::Result<Access> {
         let source = Arc::new(drives::Beginning::new(self.source.clone(), size));
         let member = Member::attach(env, source.as_ref(), &LIMITS)?;
-        Ok(Access::of(env, source, member, self.write_cache.clone()))
+        Ok(Access::of(env, source, member, self.write_cache.clone(), self.epoch.clone()))
     }
 
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
@@ -216,13 +225,19 @@ impl Access {
         if bytes.len() as u64 == range.len.0 { Ok(bytes) } else { Err(IoError::new(IoErrorKind::Medium)) }
     }
 
+    fn raise_epoch(&self) {
+        self.epoch.set(self.epoch.get() + 1);
+    }
+
     /// Starts a durable write.
     pub(crate) fn write(&self, at: ByteOffset, bytes: &[u8]) -> Io {
+        self.raise_epoch();
         self.writer.write(at, smallvec![Buf::copy_of(bytes).freeze()], Durability::Durable)
     }
 
     /// Starts a write of data, into its cache: what a replay carries out.
     pub(crate) fn write_data(&self, at: ByteOffset, data: Slice) -> Io {
+        self.raise_epoch();
         self.data_writer.write(at, smallvec![data], Durability::Cached)
     }
 
@@ -394,12 +409,35 @@ impl Access {
         Ok(())
     }
 
+    /// The array of another system that the drive is a member of, by what it says alone. What cannot be read names none.
+    pub(super) async fn foreign_array(&self, label: &LabelSeen) -> Option<ForeignArray> {
+        let (told, unnamed) = match label {
+            LabelSeen::Blank => (self.decode(foreign::read).await.0, None),
+            LabelSeen::Foreign(drive) => {
+                let named = ForeignArray {
+                    format: Format::Ddf.to_string(),
+                    name: drive.structure.header.group.to_string(),
+                };
+                (ddf::tell(&[drive]).into_iter().next().unwrap_or_default(), Some(named))
+            }
+            LabelSeen::Sound(_) | LabelSeen::Headless(_) | LabelSeen::Log(_) | LabelSeen::Bad(_) => {
+                return None;
+            }
+        };
+        let newest = told.records.iter().map(|record| &record.volume).max_by_key(|of| of.created_unix_s);
+        let named = newest.map(|volume| {
+            let name = if volume.name.is_empty() { &volume.identity.text } else { &volume.name };
+            ForeignArray { format: volume.format.to_string(), name: name.clone() }
+        });
+        named.or(unnamed)
+    }
+
     /// What the drive holds besides a label of ours, if it carries one: what a person should know before it is
     /// overwritten.
     ///
     /// # Errors
     /// When its ends cannot be read.
-    pub(crate) async fn findings(&self, carries_label: bool) -> Result<Vec<String>, IoError> {
+    pub(super) async fn findings(&self, carries_label: bool) -> Result<Vec<String>, IoError> {
         let info = self.info();
         let len = signatures::INSPECTED.min(info.size);
         let first = self.read(ByteRange::new(ByteOffset::ZERO, len)).await?;

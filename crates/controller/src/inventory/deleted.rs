@@ -9,13 +9,14 @@
 //! is away never returns: only [`MOST`] bounds the list.
 
 use super::{Drive, Inventory};
-use crate::events::EventCode;
-use crate::interface::{Error, ErrorKind};
+use crate::interface::{Error, ErrorKind, Result};
+use crate::statefile::StateFile;
 use ondisk::{Phase, Uuid};
 use serde::{Deserialize, Serialize};
 
 /// Where they are remembered.
-const FILE: &str = "deleted-arrays.toml";
+const FILE: StateFile<Remembered> =
+    StateFile::toml("deleted-arrays.toml", "the list of deleted arrays").complete();
 
 /// So many are remembered; the oldest goes first.
 const MOST: usize = 1024;
@@ -40,7 +41,10 @@ struct Remembered {
 
 impl Inventory {
     /// Remembers that an array was deleted.
-    pub(crate) async fn remember_deleted(&self, array: Uuid, names: String) {
+    ///
+    /// # Errors
+    /// When that cannot be stored: then it is known until the controller ends, and no label that says so may be erased.
+    pub(crate) async fn remember_deleted(&self, array: Uuid, names: String) -> Result<()> {
         let deleted_unix_s = self.env.unix_time();
         {
             let mut deleted = self.deleted.borrow_mut();
@@ -48,16 +52,23 @@ impl Inventory {
             let surplus = deleted.len().saturating_sub(MOST);
             deleted.drain(..surplus);
         }
+        self.store_deleted().await
+    }
+
+    /// Stores which arrays were deleted: also to find out whether a deletion can be recorded.
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub(crate) async fn store_deleted(&self) -> Result<()> {
         let _turn = self.storing.take(1).await;
         let array = self.deleted.borrow().clone();
-        if let Err(why) = self.store(FILE, &Remembered { array }).await {
-            self.events.report(
-                EventCode::ControllerDrivesNotStored,
-                "controller",
-                &why,
-                "after a restart a drive that was not here may bring back a volume that was deleted",
-                format!("the list of deleted arrays cannot be stored: {why}"),
-            );
+        self.events.store_state(&FILE, &Remembered { array }).await
+    }
+
+    /// The same where it could not be stored before.
+    pub(super) async fn store_deleted_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            self.events.leave_to_health(self.store_deleted().await);
         }
     }
 
@@ -80,15 +91,9 @@ impl Inventory {
 
     /// Takes in what was remembered before.
     pub(super) async fn load_deleted(&self) {
-        match self.load::<Remembered>(FILE).await {
-            Ok(remembered) => *self.deleted.borrow_mut() = remembered.array,
-            Err(why) => self.events.report(
-                EventCode::ControllerDrivesUnreadable,
-                "controller",
-                &why,
-                "a volume that was deleted may be there again, from a drive that was not here then",
-                format!("the list of deleted arrays, {FILE}, cannot be read: {why}"),
-            ),
+        let lost = "a volume that was deleted may be there again, from a drive that was not here then";
+        if let Some(remembered) = self.events.load_state(&FILE, lost).await.value {
+            *self.deleted.borrow_mut() = remembered.array;
         }
     }
 }

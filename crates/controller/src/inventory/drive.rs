@@ -1,9 +1,11 @@
 //! A drive that the controller knows.
 
 use super::access::{Access, LabelSeen};
+use super::probe::Probe;
 use super::structures::Written;
-use crate::interface::{Error, ErrorKind, is_volatile};
-use env::{DriveKind, IoErrorKind, Traffic};
+use crate::interface::{Error, ErrorKind, ForeignArray, is_volatile};
+use crate::signals::Attention;
+use env::{DriveKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -51,6 +53,8 @@ pub(crate) struct Drive {
     /// Why it cannot be used: a kind and a sentence.
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
+    /// The array of another system that it is a member of, when it was last looked at.
+    foreign: RefCell<Option<ForeignArray>>,
     /// The structure that it has, as it was last read or written.
     pub(super) structure: RefCell<Written>,
     /// Whether it is known to hold nothing but zeroes where data goes.
@@ -61,10 +65,19 @@ pub(crate) struct Drive {
     traffic: Traffic,
     /// What it held before an import that was not finished.
     undo: RefCell<Option<Rc<Undo>>>,
+    /// How often SoftROC wrote to it, closed it or took it into use: what was read of it before counts no more.
+    pub(super) epoch: Rc<Cell<u64>>,
+    /// The probe of it that is under way.
+    pub(super) probe: RefCell<Option<Rc<Probe>>>,
+    /// Whether a probe has ended that nobody waited for any more.
+    pub(super) is_late: Cell<bool>,
+    /// Whether it was asked for its health and has not answered.
+    pub(super) is_asked: Cell<bool>,
+    pub(super) attention: Rc<Attention>,
 }
 
 impl Drive {
-    pub(crate) fn new(name: String, spec: &str) -> Drive {
+    pub(crate) fn new(name: String, spec: &str, attention: &Rc<Attention>) -> Drive {
         Drive {
             name,
             spec: spec.to_owned(),
@@ -78,12 +91,18 @@ impl Drive {
             draining: RefCell::default(),
             problem: RefCell::default(),
             label: RefCell::new(LabelSeen::Blank),
+            foreign: RefCell::default(),
             structure: RefCell::new(Written::Nothing),
             zeroed: Cell::new(false),
             medium_errors: Cell::new(0),
             suspensions: Cell::new(0),
             traffic: Traffic::default(),
             undo: RefCell::default(),
+            epoch: Rc::default(),
+            probe: RefCell::default(),
+            is_late: Cell::new(false),
+            is_asked: Cell::new(false),
+            attention: attention.clone(),
         }
     }
 
@@ -131,6 +150,20 @@ impl Drive {
         self.undo.borrow().clone()
     }
 
+    pub(super) fn set_undo(&self, undo: Option<Rc<Undo>>) {
+        self.undo.replace(undo);
+    }
+
+    /// An array takes it into use: what is being read of it for other purposes counts no more.
+    pub(crate) fn note_use(&self) {
+        self.epoch.set(self.epoch.get() + 1);
+    }
+
+    /// How often SoftROC wrote to it, closed it or took it into use.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
     /// What is known of the structure on it, from now on.
     pub(crate) fn set_structure(&self, written: Written) {
         self.structure.replace(written);
@@ -155,6 +188,16 @@ impl Drive {
 
     pub(crate) fn set_label(&self, label: LabelSeen) {
         *self.label.borrow_mut() = label;
+        *self.foreign.borrow_mut() = None;
+    }
+
+    pub(super) fn set_foreign(&self, foreign: Option<ForeignArray>) {
+        self.foreign.replace(foreign);
+    }
+
+    /// The array of another system that it is a member of.
+    pub(crate) fn foreign(&self) -> Option<ForeignArray> {
+        self.foreign.borrow().clone()
     }
 
     /// Its label, if it is that of a member of an array, or of a replacement.
@@ -180,6 +223,12 @@ impl Drive {
         }
     }
 
+    /// The same, and of a device that has no serial number how it is opened: another one that is opened so counts as
+    /// this one, which an operator can correct. Known on this machine alone.
+    pub(crate) fn identity_here(&self) -> String {
+        self.lasting_identity().unwrap_or_else(|| format!("opened as:{}", self.spec))
+    }
+
     /// Its size and its blocks, as a label records them; of a drive that is not open, nothing.
     pub(crate) fn extent(&self) -> (ByteCount, SectorSize) {
         let info = self.access().map(|access| (access.info().size, access.info().logical_sector));
@@ -191,11 +240,6 @@ impl Drive {
         let (size, block) = self.extent();
         member.name.clone_from(&self.name);
         (member.size_bytes, member.block_bytes) = (size.0, block.bytes().0);
-    }
-
-    /// Whether what it carries is the structure of another system.
-    pub(crate) fn is_foreign(&self) -> bool {
-        matches!(&*self.label.borrow(), LabelSeen::Foreign(_))
     }
 
     /// The array that its label names.
@@ -210,6 +254,12 @@ impl Drive {
 
     /// It is used in that way from now on; `whole`: all of it, where that is more. What was written in other ways, and is under way, is remembered.
     pub(super) fn use_by(&self, access: Option<&Access>, whole: Option<&Access>) {
+        self.note_use();
+        self.switch_to(access, whole);
+    }
+
+    /// The same as a probe found it.
+    pub(super) fn switch_to(&self, access: Option<&Access>, whole: Option<&Access>) {
         let before = [self.access.replace(access.cloned()), self.whole.replace(whole.cloned())];
         let is_writing = |access: &Access| access.writes_under_way() > 0;
         self.left.borrow_mut().extend(before.into_iter().flatten().filter(is_writing));
@@ -265,34 +315,15 @@ impl Drive {
         is_volatile(&self.spec)
     }
 
-    /// Opens it, unless it is open; where that fails, it says why.
-    async fn opened(&self, env: &env::Env) -> Option<Access> {
-        if let Some(access) = self.access() {
-            return Some(access);
-        }
-        match Access::open(env, &self.spec, self.traffic.clone()).await {
-            Ok(access) => {
-                *self.access.borrow_mut() = Some(access.clone());
-                let kind = access.info().kind;
-                self.zeroed.set(matches!(kind, DriveKind::Memory | DriveKind::Null));
-                Some(access)
-            }
-            Err(error) => {
-                self.set_problem(Some(unavailable(&self.name, &error)));
-                None
-            }
-        }
-    }
-
     /// Why a drive cannot be used that has that where labels lie.
-    fn problem_with(&self, label: &LabelSeen) -> Option<Error> {
+    pub(super) fn problem_with(&self, label: &LabelSeen, foreign: Option<&ForeignArray>) -> Option<Error> {
         match label {
             LabelSeen::Bad(why) => {
                 Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
             }
             LabelSeen::Foreign(drive) => Some(Error::new(
                 ErrorKind::WrongState,
-                format!("drive {} {}", self.name, describe_foreign(drive)),
+                format!("drive {} {}", self.name, describe_foreign(drive, foreign)),
             )),
             LabelSeen::Headless(headless) => Some(Error::new(
                 ErrorKind::WrongState,
@@ -304,65 +335,17 @@ impl Drive {
             LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Log(_) => None,
         }
     }
-
-    /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
-    pub(crate) async fn look(&self, env: &env::Env) {
-        if !self.is_quiesced(env).await {
-            // One that is draining says so by itself, as long as it is.
-            if !self.is_draining() {
-                self.set_problem(Some(self.not_quiesced()));
-            }
-            return;
-        }
-        let held = self.access();
-        let Some(mut access) = self.opened(env).await else { return };
-        let mut read = access.read_label().await;
-        if held.is_some() && read.as_ref().is_err_and(|error| error.kind == IoErrorKind::Gone) {
-            // What was open ended when the drive went; it may be back.
-            self.close();
-            let Some(again) = self.opened(env).await else { return };
-            access = again;
-            read = access.read_label().await;
-        }
-        match self.settle_end(env, &mut access, read).await {
-            Ok(label) => {
-                self.set_problem(self.problem_with(&label));
-                if !self.is_ambiguous(&label) && !self.is_unread.get() {
-                    self.set_earlier_size(access.info().size);
-                }
-                self.structure.replace(Written::of(&label));
-                let has_structure = !matches!(label, LabelSeen::Blank | LabelSeen::Bad(_));
-                // What is in the journals of a log device may look like anything.
-                let undo = match &label {
-                    LabelSeen::Log(_) => None,
-                    _ => access.read_undo(has_structure).await.map(Rc::new),
-                };
-                self.set_label(label);
-                self.undo.replace(undo);
-            }
-            Err((error, what_helps)) => {
-                self.close();
-                let sentence = format!(
-                    "drive {} cannot be flushed, or read where its label would be ({error}); {what_helps}",
-                    self.name
-                );
-                self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
-            }
-        }
-    }
 }
 
 /// That a drive's structure is somebody else's, to be read behind its name.
-fn describe_foreign(drive: &ondisk::ddf::Drive) -> String {
-    let header = &drive.structure.header;
-    match header.group.vendor() {
-        Some("SoftROC") => {
-            "belongs to an array that other software has changed since SoftROC used it; run 'softroc foreign list'"
-                .to_owned()
-        }
-        Some(vendor) => format!("belongs to an array that {vendor} made (DDF); run 'softroc foreign list'"),
-        None => "belongs to an array of another controller (DDF); run 'softroc foreign list'".to_owned(),
-    }
+fn describe_foreign(drive: &ondisk::ddf::Drive, array: Option<&ForeignArray>) -> String {
+    let name = array.map_or_else(String::new, |array| format!(" '{}'", array.name));
+    let whose = match drive.structure.header.group.vendor() {
+        Some("SoftROC") => ", which other software has changed since SoftROC used it".to_owned(),
+        Some(vendor) => format!(" that {vendor} made (DDF)"),
+        None => " of another controller (DDF)".to_owned(),
+    };
+    format!("belongs to the array{name}{whose}; run 'softroc foreign list'")
 }
 
 /// Why a drive cannot be opened, for whoever named it.
@@ -375,10 +358,6 @@ pub(super) fn unavailable(name: &str, error: &env::Error) -> Error {
     };
     let said = error.to_string();
     let said = if said.contains(name) { said } else { format!("drive {name}: {said}") };
-    let said = match kind {
-        ErrorKind::InUse => format!("{said}; or it is a drive of this controller under another name"),
-        _ => said,
-    };
     Error::new(kind, said)
 }
 

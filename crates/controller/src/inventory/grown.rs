@@ -65,40 +65,70 @@ impl Drive {
         self.was.get()
     }
 
-    /// What counts of what a drive says that is larger than it was: what was read of it, or what is found where it ended before. Then it is used so.
+    /// What a probe has to know of where the drive ended.
+    pub(super) fn ending(&self) -> Ending {
+        Ending { name: self.name.clone(), was: self.was.get(), is_told: self.is_told.get() }
+    }
+
+    /// Whether it is not clear how large it is used.
+    pub(super) fn is_ambiguous(&self, label: &LabelSeen) -> bool {
+        let is_larger =
+            self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size > was);
+        is_larger && matches!(label, LabelSeen::Bad(_))
+    }
+}
+
+/// Where a drive ended when it was used last.
+pub(super) struct Ending {
+    name: String,
+    was: Option<ByteCount>,
+    /// Whether an operator has said so.
+    is_told: bool,
+}
+
+/// How a drive is used, and what its label says.
+pub(super) struct Settled {
+    pub(super) access: Access,
+    /// All of it, where it is used as large as it was before it became larger.
+    pub(super) whole: Option<Access>,
+    pub(super) label: LabelSeen,
+    /// Whether it could not be read where it ended.
+    pub(super) is_unread: bool,
+}
+
+impl Ending {
+    /// What counts of a drive that is larger than it was: what was read of it, or what is found where it ended before. Then it is used so.
     ///
     /// # Errors
     /// When nobody can tell what it is; and what helps.
-    pub(super) async fn settle_end(
+    pub(super) async fn settle(
         &self,
         env: &Env,
-        access: &mut Access,
+        access: Access,
         read: std::result::Result<LabelSeen, IoError>,
-    ) -> std::result::Result<LabelSeen, (IoError, String)> {
+    ) -> std::result::Result<Settled, (IoError, String)> {
         let replace = || "replace it or its cable".to_owned();
-        self.is_unread.set(false);
-        let Some(was) = self.was.get().filter(|was| *was < access.info().size) else {
-            return read.map_err(|error| (error, replace()));
+        let as_it_is = |access: Access, label, is_unread| Settled { access, whole: None, label, is_unread };
+        let Some(was) = self.was.filter(|was| *was < access.info().size) else {
+            return read.map(|label| as_it_is(access, label, false)).map_err(|error| (error, replace()));
         };
         // Of a drive that does not answer each look would wait for its time limit.
         let at_end = match &read {
             Err(error) if error.kind != IoErrorKind::Medium => return Err((*error, replace())),
             Err(error) => match access.read_label_at_end().await {
-                Err(_) if !self.is_told.get() => return Err((*error, self.or_as_it_was(was))),
+                Err(_) if !self.is_told => return Err((*error, self.or_as_it_was(was))),
                 at_end => at_end.ok(),
             },
             Ok(label) => Some(label.clone()),
         };
-        let found = self.look_at_earlier_end(env, access, at_end.as_ref()).await;
-        match found.map_err(|error| (error, replace()))? {
-            Some((earlier, label)) => {
-                if let Some(earlier) = earlier {
-                    self.use_by(Some(&earlier), Some(access));
-                    *access = earlier;
-                }
-                Ok(label)
+        let found = self.look_at_earlier_end(env, &access, was, at_end.as_ref()).await;
+        let (found, is_unread) = found.map_err(|error| (error, replace()))?;
+        match found {
+            Some((Some(earlier), label)) => {
+                Ok(Settled { access: earlier, whole: Some(access), label, is_unread })
             }
-            None => read.map_err(|error| (error, replace())),
+            Some((None, label)) => Ok(as_it_is(access, label, is_unread)),
+            None => read.map(|label| as_it_is(access, label, is_unread)).map_err(|error| (error, replace())),
         }
     }
 
@@ -111,7 +141,7 @@ impl Drive {
     }
 
     /// What is found at the end that it had, if that counts more than what is found at its end: the drive as large as it was, and its label. Without a drive: what is to be
-    /// said of one that has two labels. Where its end cannot be read, and an operator said how large it was, only a sound label counts.
+    /// said of one that has two labels. Also whether it could not be read there. Where its end cannot be read, and an operator said how large it was, only a sound label counts.
     ///
     /// # Errors
     /// When it cannot be read there: nobody can tell then what the drive is. A member's label at its end that was made for all of the drive tells: that drive has the name of
@@ -120,9 +150,9 @@ impl Drive {
         &self,
         env: &Env,
         whole: &Access,
+        was: ByteCount,
         at_end: Option<&LabelSeen>,
-    ) -> std::result::Result<Option<Earlier>, IoError> {
-        let Some(was) = self.was.get().filter(|was| *was < whole.info().size) else { return Ok(None) };
+    ) -> std::result::Result<(Option<Earlier>, bool), IoError> {
         let earlier = whole.beginning(env, was).map_err(|error| {
             tracing::error!("drive {} cannot be used as large as it was: {error}", self.name);
             IoError::new(IoErrorKind::Gone)
@@ -130,25 +160,25 @@ impl Drive {
         let found = match earlier.read_label_at_end().await {
             Err(error)
                 if error.kind == IoErrorKind::Medium
-                    && !self.is_told.get()
+                    && !self.is_told
                     && at_end.is_some_and(|label| is_made_for(label, whole.info().size)) =>
             {
-                self.is_unread.set(true);
-                return Ok(None);
+                return Ok((None, true));
             }
             found => found?,
         };
         let Some(at_end) = at_end else {
-            return Ok(matches!(found, LabelSeen::Sound(_)).then_some((Some(earlier), found)));
+            let counts = matches!(found, LabelSeen::Sound(_));
+            return Ok((counts.then_some((Some(earlier), found)), false));
         };
         let counts = match (&found, at_end) {
-            (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => match self.is_told.get() {
+            (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => match self.is_told {
                 // A move that was cut off, or that failed: then the drive went on with the earlier one.
                 _ if found.content.drive() == at_end.content.drive() => {
                     generation(found) > generation(at_end)
                 }
                 true => true,
-                false => return Ok(Some((None, self.two_labels(was)))),
+                false => return Ok((Some((None, self.two_labels(was))), false)),
             },
             (LabelSeen::Headless(found), LabelSeen::Sound(at_end)) => {
                 at_end.content.label().is_none_or(|label| label.array != found.array)
@@ -159,7 +189,7 @@ impl Drive {
             (LabelSeen::Blank | LabelSeen::Log(_), _) => false,
             (LabelSeen::Bad(_) | LabelSeen::Foreign(_), _) => true,
         };
-        Ok(counts.then_some((Some(earlier), found)))
+        Ok((counts.then_some((Some(earlier), found)), false))
     }
 
     /// That nobody can tell which of two labels counts.
@@ -168,13 +198,6 @@ impl Drive {
             "it has one label at its end, and another one where it ended with {} bytes when it was used here last; run 'softroc drive rescan {} --was {0}' to go on with the label where it ended",
             was.0, self.name
         ))
-    }
-
-    /// Whether it is not clear how large it is used.
-    pub(super) fn is_ambiguous(&self, label: &LabelSeen) -> bool {
-        let is_larger =
-            self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size > was);
-        is_larger && matches!(label, LabelSeen::Bad(_))
     }
 }
 
@@ -198,9 +221,16 @@ fn generation(carried: &Carried) -> u64 {
 
 impl Inventory {
     /// A drive that is in use is to have all of its room from the next start on.
-    pub(crate) async fn want_room(&self, drive: &Drive) {
-        drive.wants_room.set(true);
-        self.remember_drives().await;
+    ///
+    /// # Errors
+    /// When that cannot be stored: then it is as before.
+    pub(crate) async fn want_room(&self, drive: &Drive) -> Result<()> {
+        let before = drive.wants_room.replace(true);
+        let stored = self.store_drives().await;
+        if stored.is_err() {
+            drive.wants_room.set(before);
+        }
+        stored
     }
 
     /// A drive that has become larger is used as large as it is from now on: what SoftROC has at its earlier end moves to the end. Of any other drive nothing is

@@ -7,8 +7,10 @@
 use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use crate::inventory::Drive;
 use crate::inventory::Inventory;
-use crate::inventory::access::Access;
-use env::{DriveHealth, DriveKind, HealthSource, IoErrorKind};
+use crate::signals::wait_or;
+use env::sync::Signal;
+use env::{DriveHealth, DriveKind, HealthSource, IoError, IoErrorKind};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,6 +22,17 @@ pub(crate) const FIRST: Duration = Duration::from_secs(10);
 
 /// A drive is worn out when so much of what its vendor rates it for is used up, in percent.
 const WORN_OUT_PERCENT: u8 = 100;
+
+/// How long the health of a drive is waited for.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What drives say of their health.
+#[derive(Default)]
+struct Answers {
+    expected: Cell<usize>,
+    come: RefCell<Vec<(Rc<Drive>, std::result::Result<DriveHealth, IoError>)>>,
+    changed: Signal,
+}
 
 /// What is answered of it.
 fn info_of(health: &DriveHealth, warning: Option<String>, asked_unix_s: u64) -> HealthInfo {
@@ -55,43 +68,51 @@ fn suspicion(health: &DriveHealth) -> Option<String> {
 }
 
 impl Inventory {
-    /// The files that are not what they were when they were opened. Those that merely do not answer are none.
-    pub(crate) async fn changed(&self) -> Vec<Rc<Drive>> {
-        let mut changed = Vec::new();
-        for drive in self.drives() {
-            if self.has_changed(&drive).await {
-                changed.push(drive);
-            }
+    /// Of these drives the files that are not what they were when they were opened. A device is asked with its health, which costs it a command.
+    pub(crate) async fn changed(&self, mut drives: Vec<Rc<Drive>>) -> Vec<Rc<Drive>> {
+        let is_file =
+            |drive: &Rc<Drive>| drive.access().is_some_and(|access| access.info().kind == DriveKind::File);
+        drives.retain(is_file);
+        let answers = self.ask_all(drives).await.into_iter();
+        let is_changed = |answer: &std::result::Result<DriveHealth, IoError>| {
+            answer.as_ref().is_err_and(|error| error.kind == IoErrorKind::Changed)
+        };
+        answers.filter(|(_, answer)| is_changed(answer)).map(|(drive, _)| drive).collect()
+    }
+
+    /// Asks drives for their health, all at the same time. What those say that answer within the [limit](LIMIT). A drive that has not answered an
+    /// earlier question is not asked again: it costs one operation, however long it is silent.
+    async fn ask_all(
+        &self,
+        drives: Vec<Rc<Drive>>,
+    ) -> Vec<(Rc<Drive>, std::result::Result<DriveHealth, IoError>)> {
+        let answers = Rc::new(Answers::default());
+        for drive in drives {
+            let Some(access) = drive.access().filter(|_| !drive.is_asked.replace(true)) else { continue };
+            answers.expected.set(answers.expected.get() + 1);
+            let (env, answers) = (self.env.clone(), answers.clone());
+            self.env.spawn("health", async move {
+                let answer = access.member.health().await;
+                drive.is_asked.set(false);
+                answers.come.borrow_mut().push((drive, answer));
+                answers.changed.notify(&env);
+            });
         }
-        changed
+        let all_are_here = || answers.come.borrow().len() == answers.expected.get();
+        wait_or(&self.env, &answers.changed, all_are_here, self.env.now() + LIMIT).await;
+        answers.come.take()
     }
 
-    /// Whether a file is not what it was when it was opened. A device is asked with its health, which costs it a command.
-    pub(crate) async fn has_changed(&self, drive: &Drive) -> bool {
-        let is_file = |access: &Access| access.info().kind == DriveKind::File;
-        let Some(access) = drive.access().filter(is_file) else { return false };
-        access.member.health().await.is_err_and(|error| error.kind == IoErrorKind::Changed)
-    }
-
-    /// Asks all drives for their health, all at once. `suspected` learns of each that is suspected from now on, and why.
+    /// Asks all drives for their health. `suspected` learns of each that is suspected from now on, and why.
     /// Those that are not what they were when they were opened.
     pub(crate) async fn ask_health(&self, suspected: impl Fn(&Drive, &str)) -> Vec<Rc<Drive>> {
         let mut changed = Vec::new();
-        let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        let asked: Vec<_> = drives
-            .into_iter()
-            .filter(|drive| {
-                self.health_of(drive)
-                    .is_none_or(|health| health.source != HealthSource::NotReported.to_string())
-            })
-            .filter_map(|drive| {
-                let member = drive.access()?.member;
-                let answer = self.env.spawn("health", async move { member.health().await });
-                Some((drive, answer))
-            })
-            .collect();
-        for (drive, answer) in asked {
-            match answer.await {
+        let mut drives = self.drives();
+        drives.retain(|drive| {
+            self.health_of(drive).is_none_or(|health| health.source != HealthSource::NotReported.to_string())
+        });
+        for (drive, answer) in self.ask_all(drives).await {
+            match answer {
                 Ok(health) => {
                     if let Some(why) = self.take_health(&drive, &health) {
                         suspected(&drive, &why);

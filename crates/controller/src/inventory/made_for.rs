@@ -4,8 +4,9 @@
 use super::Drive;
 use super::access::LabelSeen;
 use crate::interface::{Error, ErrorKind, Result};
-use env::{Buf, DriveKind};
+use env::{Buf, DriveKind, Env};
 use smallvec::smallvec;
+use std::rc::Rc;
 use units::{ByteCount, ByteOffset};
 
 /// How much of a file is looked at for text.
@@ -20,7 +21,7 @@ impl Drive {
     ///
     /// # Errors
     /// The reason, and how to make a file that is one.
-    pub(crate) async fn check_made_for_a_drive(&self) -> Result<()> {
+    pub(crate) async fn check_made_for_a_drive(self: &Rc<Self>, env: &Env) -> Result<()> {
         let Some(access) = self.access() else { return Ok(()) };
         if access.info().kind != DriveKind::File || !matches!(self.label(), LabelSeen::Blank) {
             return Ok(());
@@ -31,9 +32,12 @@ impl Drive {
         } else if size < SMALLEST {
             format!("it has only {size}")
         } else {
-            let start = access.member.read(ByteOffset::ZERO, smallvec![Buf::unpooled(LOOKED_AT)]).await;
-            match (start.result, start.buffers.first()) {
-                (Ok(_), Some(buffer)) if is_text(buffer.bytes()) => "it holds text".to_owned(),
+            let start = access.member.read(ByteOffset::ZERO, smallvec![Buf::unpooled(LOOKED_AT)]);
+            let read = self.in_time(env, start).await.map(|start| (start.result, start.buffers));
+            match &read {
+                Some((Ok(_), buffers)) if buffers.first().is_some_and(|buffer| is_text(buffer.bytes())) => {
+                    "it holds text".to_owned()
+                }
                 _ => return Ok(()),
             }
         };

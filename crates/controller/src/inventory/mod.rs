@@ -7,7 +7,8 @@
 //!
 //! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
 //! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
-//! drive's structure goes through [`structures`], one step durable before the next.
+//! drive's structure goes through [`structures`], one step durable before the next. A drive that hangs holds up nothing but what is about it
+//! ([`probe`], [`opening`]).
 //!
 //! **Who may call it**: every room above; it knows of arrays only what a label says.
 
@@ -17,10 +18,11 @@ mod drive;
 mod failed;
 mod grown;
 pub(crate) mod health;
-mod kept;
 mod log_labels;
 mod made_for;
 mod numbers;
+mod opening;
+mod probe;
 mod seen;
 pub(crate) mod structures;
 mod undo_log;
@@ -31,6 +33,8 @@ pub(crate) use drive::{Drive, IsQuiesced, settles};
 use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, HealthInfo, Result};
+use crate::signals::Attention;
+use crate::statefile::StateFile;
 use access::{Access, LabelSeen};
 use deleted::DeletedArray;
 use drive::unavailable;
@@ -43,10 +47,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use structures::{Written, write_structures};
-use units::ByteCount;
 
 /// Where the names of drives are remembered.
-const FILE: &str = "drives.toml";
+const FILE: StateFile<Hints> = StateFile::toml("drives.toml", "the list of drives").complete();
 
 #[derive(Serialize, Deserialize, Default)]
 struct Hints {
@@ -57,13 +60,21 @@ struct Hints {
     /// Those that are to have all of their room from the next start on, where they became larger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     want_room: Vec<String>,
+    /// The serial number of the controller, for where `numbers.toml` is lost.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    serial: String,
 }
 
 /// The drives that the controller knows.
 pub(crate) struct Inventory {
     env: Env,
     events: Rc<Events>,
+    attention: Rc<Attention>,
     drives: RefCell<Vec<Rc<Drive>>>,
+    /// Drives whose first look after the start is not over.
+    opening: opening::Opening,
+    /// Drives that a command names, and that are not registered.
+    newcomers: RefCell<Vec<opening::Newcomer>>,
     /// What drives said of their health, by name.
     health: RefCell<BTreeMap<String, HealthInfo>>,
     /// Drives that failed by their own fault.
@@ -81,11 +92,14 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    pub(crate) fn new(env: &Env, events: &Rc<Events>) -> Rc<Inventory> {
+    pub(crate) fn new(env: &Env, events: &Rc<Events>, attention: &Rc<Attention>) -> Rc<Inventory> {
         Rc::new(Inventory {
             env: env.clone(),
             events: events.clone(),
+            attention: attention.clone(),
             drives: RefCell::default(),
+            opening: opening::Opening::default(),
+            newcomers: RefCell::default(),
             health: RefCell::default(),
             failed: RefCell::default(),
             seen: RefCell::default(),
@@ -102,23 +116,38 @@ impl Inventory {
     }
 
     /// Takes in drives that are new to it, and remembers them.
-    pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) {
-        if !new.is_empty() {
-            self.drives.borrow_mut().extend(new);
-            self.remember_drives().await;
+    ///
+    /// # Errors
+    /// When that cannot be stored: then they are not taken in.
+    pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) -> Result<()> {
+        if new.is_empty() {
+            return Ok(());
         }
+        self.newcomers.borrow_mut().retain(|newcomer| !newcomer.is_one_of(&new));
+        self.drives.borrow_mut().extend(new.iter().cloned());
+        let stored = self.store_drives().await;
+        if stored.is_err() {
+            self.drives.borrow_mut().retain(|drive| !new.iter().any(|one| Rc::ptr_eq(one, drive)));
+        }
+        stored
     }
 
     /// Closes drives and forgets them.
-    pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) {
-        let before = self.drives.borrow().len();
-        for drive in gone {
-            drive.close();
-            self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, drive));
+    ///
+    /// # Errors
+    /// When that cannot be stored: then they are remembered, and not closed.
+    pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) -> Result<()> {
+        let before = self.drives.borrow().clone();
+        let is_gone = |drive: &Rc<Drive>| gone.iter().any(|one| Rc::ptr_eq(one, drive));
+        self.drives.borrow_mut().retain(|drive| !is_gone(drive));
+        if self.drives.borrow().len() != before.len()
+            && let Err(error) = self.store_drives().await
+        {
+            self.drives.borrow_mut().extend(before.into_iter().filter(is_gone));
+            return Err(error);
         }
-        if self.drives.borrow().len() != before {
-            self.remember_drives().await;
-        }
+        gone.iter().for_each(|drive| self.let_newcomer_go(drive));
+        Ok(())
     }
 
     /// Lets go of all of them.
@@ -138,64 +167,52 @@ impl Inventory {
         Ok(())
     }
 
-    /// The drives that were remembered and those given, opened and looked at.
-    pub(crate) async fn open_known_drives(&self, given: &[String]) {
-        self.load_failed().await;
-        self.load_seen().await;
-        self.load_deleted().await;
-        self.load_numbers().await;
-        let hints = self.load_hints().await;
-        for spec in hints.drives.iter().chain(given) {
-            if self.drive_called(spec).is_some() && !is_volatile(spec) {
-                continue;
-            }
-            let drive = self.new_drive(spec);
-            hints.sizes.get(spec).into_iter().for_each(|size| drive.set_earlier_size(ByteCount(*size)));
-            drive.wants_room.set(hints.want_room.contains(spec));
-            drive.look(&self.env).await;
-            self.let_wanted_grow(&drive).await;
-            if !hints.drives.contains(spec)
-                && let Err(why) = drive.check_made_for_a_drive().await
-            {
-                tracing::error!("{why}");
-                drive.close();
-                continue;
-            }
-            self.drives.borrow_mut().push(drive);
+    /// The names of drives. Where no version of the list can be read, those of the members of arrays that were seen.
+    async fn load_hints(&self) -> Hints {
+        let lost = "drives of arrays are looked for by the list of arrays; register the others again with 'softroc drive add'";
+        let loaded = self.events.load_state(&FILE, lost).await;
+        match (loaded.value, loaded.trouble) {
+            (Some(hints), _) => hints,
+            (None, None) => Hints::default(),
+            (None, Some(_)) => self.hints_of_arrays(),
         }
-        self.remember_drives().await;
     }
 
-    async fn load_hints(&self) -> Hints {
-        match self.load::<Hints>(FILE).await {
-            Ok(hints) => hints,
-            Err(why) => {
-                self.events.report(
-                    EventCode::ControllerDrivesUnreadable,
-                    "controller",
-                    &why,
-                    "drives that were registered before are not used",
-                    format!("the list of drives, {FILE}, cannot be read: {why}; register the drives again"),
-                );
-                Hints::default()
+    fn hints_of_arrays(&self) -> Hints {
+        let mut hints = Hints::default();
+        for seen in self.seen.borrow().iter() {
+            for member in seen.label.member.iter().filter(|member| !is_volatile(&member.name)) {
+                if !hints.drives.contains(&member.name) {
+                    hints.drives.push(member.name.clone());
+                    hints.sizes.insert(member.name.clone(), member.size_bytes);
+                }
             }
         }
+        hints
     }
 
     /// Remembers the names of all drives that outlive this process, and how large they are.
-    pub(crate) async fn remember_drives(&self) {
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub(crate) async fn store_drives(&self) -> Result<()> {
+        let _turn = self.storing.take(1).await;
         let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
         let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
         let (sizes, want_room) = self.sizes();
-        if let Err(why) = self.store(FILE, &Hints { drives, sizes, want_room }).await {
-            self.events.report(
-                EventCode::ControllerDrivesNotStored,
-                "controller",
-                &why,
-                "after a restart its drives have to be registered again",
-                format!("the list of drives cannot be stored: {why}"),
-            );
+        let hints = Hints { drives, sizes, want_room, serial: self.serial() };
+        self.events.store_state(&FILE, &hints).await
+    }
+
+    /// Stores what could not be stored before.
+    pub(crate) async fn store_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            self.events.leave_to_health(self.store_drives().await);
         }
+        self.store_deleted_again().await;
+        self.store_failed_again().await;
+        self.store_seen_again().await;
+        self.store_numbers_again().await;
     }
 
     /// A drive that is not in the inventory yet, with a name of its own.
@@ -206,7 +223,7 @@ impl Inventory {
             number += 1;
             name = format!("{spec}#{number}");
         }
-        Rc::new(Drive::new(name, spec))
+        self.unregistered(name, spec)
     }
 
     pub(crate) fn drive_called(&self, name: &str) -> Option<Rc<Drive>> {

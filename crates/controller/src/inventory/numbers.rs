@@ -1,19 +1,23 @@
 //! Numbers by which operators and other programs know things: the serial number of the controller; of a drive its enclosure, its
 //! slot there and its device number; of an array its group number, of a volume its own.
 //!
-//! **Invariants.** A number is stored before it is told. A number that was given is not given to anything else, whatever becomes of
+//! Where no version of the file can be read, numbers are given anew and marked as provisional until an operator removes the old file; the
+//! serial number is taken from the list of drives.
+//!
+//! **Invariants.** A number is stored before it is told, unless it is provisional. A number that was given is not given to anything else, whatever becomes of
 //! what had it: an event may name it. (A slot of an enclosure that says which bay a drive is in is that bay's number, whichever drive
 //! is in it.) A drive keeps its numbers by what tells it from others for as long as it lives ([`Drive::lasting_identity`]), by its
 //! name where nothing does. What lives in memory alone has its numbers until the process ends.
 
 use super::{Drive, Inventory};
-use crate::events::EventCode;
-use crate::interface::DriveNumbers;
+use crate::interface::{DriveNumbers, Result};
+use crate::statefile::{Place, StateFile, Trouble};
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 
 /// Where they are kept.
-const FILE: &str = "numbers.toml";
+const FILE: StateFile<Given> =
+    StateFile::toml("numbers.toml", "the list of the numbers of drives and volumes").complete();
 
 /// The enclosure of drives that are in none, or do not say in which.
 const NO_ENCLOSURE: u32 = 252;
@@ -30,6 +34,9 @@ const REVISIONS_OF_A_START: u64 = 1 << 24;
 pub(super) struct Given {
     #[serde(default)]
     serial: String,
+    /// The file with the numbers that were given before, which could not be read: until it is removed, all numbers are provisional.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     #[serde(default)]
     starts: u32,
     #[serde(default)]
@@ -185,26 +192,46 @@ fn surplus(left: &mut usize) -> bool {
 }
 
 impl Inventory {
-    /// Takes in what was given before, and counts this start.
-    pub(super) async fn load_numbers(&self) {
-        let mut given = match self.load::<Given>(FILE).await {
-            Ok(given) => given,
-            Err(why) => {
-                self.events.report(
-                    EventCode::ControllerDrivesUnreadable,
-                    "controller",
-                    &why,
-                    "drives and volumes get other numbers than they had",
-                    format!("the numbers of drives and volumes, {FILE}, cannot be read: {why}"),
-                );
-                Given::default()
-            }
+    /// Takes in what was given before, and counts this start. `serial`: the controller's, as the list of drives has it.
+    pub(super) async fn load_numbers(&self, serial: &str) {
+        let lost = "drives and volumes get provisional numbers";
+        let loaded = self.events.load_state(&FILE, lost).await;
+        let mut given = match (loaded.value, loaded.trouble) {
+            (Some(given), _) => given,
+            (None, None) => Given::default(),
+            (None, Some(trouble)) => self.provisional(trouble),
         };
+        if let Some(file) = &given.unreadable
+            && matches!(self.env.world().state().load(file).await, Ok(None))
+        {
+            given.unreadable = None;
+        }
         if given.serial.is_empty() {
-            given.serial = format!("SR{:014X}", self.env.random() >> 8);
+            given.serial = match serial {
+                "" => format!("SR{:014X}", self.env.random() >> 8),
+                known => known.to_owned(),
+            };
         }
         given.starts = given.starts.saturating_add(1);
-        self.publish(given).await;
+        if self.store_numbers(&given).await.is_err() {
+            // The next start must not count from where this one did.
+            given.starts = given.starts.max(self.starts_by_time());
+        }
+        self.numbers.replace(given);
+    }
+
+    /// Numbers where it is not known which were given.
+    fn provisional(&self, trouble: Trouble) -> Given {
+        let unreadable = match trouble.place {
+            Place::Aside(name) => name,
+            Place::Missing | Place::Guarded | Place::Stuck(_) => FILE.name().to_owned(),
+        };
+        Given { unreadable: Some(unreadable), starts: self.starts_by_time(), ..Given::default() }
+    }
+
+    /// More starts than there can have been: one a minute since 1970.
+    fn starts_by_time(&self) -> u32 {
+        u32::try_from(self.env.unix_time() / 60).unwrap_or(u32::MAX)
     }
 
     /// Gives numbers to what has none yet: the drives that are known, and these arrays with their volumes.
@@ -224,22 +251,40 @@ impl Inventory {
         if given != *self.numbers.borrow() {
             let names: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
             given.prune(arrays, &names);
-            self.publish(given).await;
+            // A number is told when it is stored, unless all are provisional anyway.
+            if self.store_numbers(&given).await.is_ok() || given.unreadable.is_some() {
+                self.numbers.replace(given);
+            }
         }
     }
 
-    /// Stores what was given, and only then tells it.
-    async fn publish(&self, given: Given) {
-        if let Err(why) = self.store(FILE, &given.lasting()).await {
-            self.events.report(
-                EventCode::ControllerDrivesNotStored,
-                "controller",
-                &why,
-                "after a restart drives and volumes may get other numbers",
-                format!("the numbers of drives and volumes cannot be stored: {why}"),
-            );
+    async fn store_numbers(&self, given: &Given) -> Result<()> {
+        self.events.store_state(&FILE, &given.lasting()).await
+    }
+
+    /// Stores the numbers where they could not be stored before.
+    pub(super) async fn store_numbers_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            let _turn = self.numbering.take(1).await;
+            let given = self.numbers.borrow().clone();
+            self.events.leave_to_health(self.store_numbers(&given).await);
         }
-        self.numbers.replace(given);
+    }
+
+    /// Whether all numbers are provisional.
+    pub(crate) fn has_provisional_numbers(&self) -> bool {
+        self.numbers.borrow().unreadable.is_some()
+    }
+
+    /// Why all numbers are provisional, and what to do: a sentence.
+    pub(crate) fn provisional_numbers(&self) -> Option<String> {
+        let given = self.numbers.borrow();
+        given.unreadable.as_ref().map(|file| {
+            format!(
+                "all numbers of drives and volumes are provisional, as those that were given before cannot be read; stop the controller, then put a good {} in its place, or remove {file} to keep the new ones",
+                FILE.name()
+            )
+        })
     }
 
     /// The numbers of a drive, or of what was called so when it was there.
@@ -249,7 +294,8 @@ impl Inventory {
         let by_identity =
             identity.and_then(|identity| given.drive.iter().find(|row| row.identity == identity));
         let row = by_identity.or_else(|| given.drive.iter().rfind(|row| row.name == name))?;
-        Some(DriveNumbers { enclosure: row.enclosure, slot: row.slot, device: row.device })
+        let provisional = given.unreadable.is_some();
+        Some(DriveNumbers { enclosure: row.enclosure, slot: row.slot, device: row.device, provisional })
     }
 
     /// The number of an array.

@@ -7,12 +7,13 @@
 //! **Invariants.** An array that was deleted is forgotten before the last label that says so is erased.
 
 use super::{Inventory, is_volatile};
-use crate::events::EventCode;
+use crate::interface::Result;
+use crate::statefile::StateFile;
 use ondisk::{Label, MemberState, Runs, Uuid};
 use serde::{Deserialize, Serialize};
 
 /// Where arrays are remembered.
-const FILE: &str = "arrays.toml";
+const FILE: StateFile<Remembered> = StateFile::toml("arrays.toml", "the list of arrays");
 
 /// An array that is there is noted to be so at least so often.
 const NOTED_EVERY_S: u64 = 3600;
@@ -89,46 +90,50 @@ impl Inventory {
             }
         }
         if is_news {
-            self.store_seen().await;
+            // Their labels know them.
+            self.events.leave_to_health(self.store_seen().await);
         }
     }
 
     /// Forgets an array: it was deleted, or an operator knows that it is gone.
-    pub(crate) async fn forget_array(&self, array: Uuid) {
-        let before = self.seen.borrow().len();
-        self.seen.borrow_mut().retain(|seen| seen.label.array != array);
-        if self.seen.borrow().len() < before {
-            self.store_seen().await;
+    ///
+    /// # Errors
+    /// When that cannot be stored: then it is as before.
+    pub(crate) async fn forget_array(&self, array: Uuid) -> Result<()> {
+        let Some(at) = self.seen.borrow().iter().position(|seen| seen.label.array == array) else {
+            return Ok(());
+        };
+        let gone = self.seen.borrow_mut().remove(at);
+        let stored = self.store_seen().await;
+        if stored.is_err() {
+            self.seen.borrow_mut().push(gone);
         }
+        stored
     }
 
     /// Writes down when arrays were seen, which is known better than it was noted.
-    pub(crate) async fn store_seen(&self) {
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub(crate) async fn store_seen(&self) -> Result<()> {
         // One after the other: an older list must not be stored over a newer one.
         let _turn = self.storing.take(1).await;
         let array = self.seen.borrow().clone();
-        if let Err(why) = self.store(FILE, &Remembered { array }).await {
-            self.events.report(
-                EventCode::ControllerDrivesNotStored,
-                "controller",
-                &why,
-                "after a restart an array of which no drive is there may not be listed",
-                format!("the list of arrays cannot be stored: {why}"),
-            );
+        self.events.store_state(&FILE, &Remembered { array }).await
+    }
+
+    /// The same where it could not be stored before.
+    pub(super) async fn store_seen_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            self.events.leave_to_health(self.store_seen().await);
         }
     }
 
     /// Takes in what was remembered before.
     pub(super) async fn load_seen(&self) {
-        match self.load::<Remembered>(FILE).await {
-            Ok(remembered) => *self.seen.borrow_mut() = remembered.array,
-            Err(why) => self.events.report(
-                EventCode::ControllerDrivesUnreadable,
-                "controller",
-                &why,
-                "arrays of which no drive is there are not listed",
-                format!("the list of arrays, {FILE}, cannot be read: {why}"),
-            ),
+        let lost = "arrays of which no drive is there are not listed";
+        if let Some(remembered) = self.events.load_state(&FILE, lost).await.value {
+            *self.seen.borrow_mut() = remembered.array;
         }
     }
 }

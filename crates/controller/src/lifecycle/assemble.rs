@@ -36,7 +36,7 @@ use ondisk::{
     Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, Uuid, readiness,
     slots,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::counted;
 
@@ -45,24 +45,74 @@ fn wrong(sentence: impl Into<String>) -> Error {
 }
 
 impl Lifecycle {
-    /// Starts every array that can be started without asking.
-    pub(crate) async fn start_all(self: &Rc<Self>) {
+    /// At the start of the controller: starts every array that can be started without asking, but those in `tried`, which have been. An array waits for
+    /// [drives that have not answered](crate::inventory::Inventory::awaited), unless it is complete without them: one of them may have a newer
+    /// history than the drives that are here. Whether all arrays have been tried.
+    pub(crate) async fn start_all(self: &Rc<Self>, tried: &mut BTreeSet<Uuid>) -> bool {
         self.take_in_labels().await;
         self.list_missing();
+        let awaited = self.inventory.awaited();
         for array in self.arrays.all() {
-            let started = self.start_array(&array, StartOrder::NONE).await;
-            for volume in array.known_volumes().iter().filter(|volume| !volume.is_served()) {
-                let why = volume.refusal();
-                let why = why.or_else(|| started.as_ref().err().map(|error| error.message.clone()));
-                let cause = "it could not be started";
-                self.events.report(
-                    EventCode::VolumeNotStarted,
-                    &volume.name(),
-                    cause,
-                    "the volume is offline",
-                    why.unwrap_or_else(|| cause.to_owned()),
-                );
+            if tried.contains(&array.uuid) || array.is_running() {
+                continue;
             }
+            let waits_for = self.waits_for(&array, &awaited);
+            if !waits_for.is_empty() {
+                let sentence = format!(
+                    "{} waits for drives that have not answered since the start of the controller: {}",
+                    array.names(),
+                    waits_for.join(", ")
+                );
+                array.waits_for_answers(&sentence);
+                continue;
+            }
+            tried.insert(array.uuid);
+            let started = self.start_array(&array, StartOrder::NONE).await;
+            self.report_not_started(&array, started.err());
+        }
+        awaited.is_empty()
+    }
+
+    /// Which of the drives that have not answered an array waits for. One that another array names as its member is not its own.
+    pub(super) fn waits_for(&self, array: &Array, awaited: &[Rc<Drive>]) -> Vec<String> {
+        let places = array.places();
+        let label = array.label();
+        let mut with_places = label.member.iter().zip(&places);
+        let is_complete = !array.is_missing()
+            && array.not_current().is_empty()
+            && array.out().is_empty()
+            && !array.is_apart()
+            && with_places.all(|(member, place)| member.replacement.is_none() || place.replacement.is_some())
+            && self.arrays.has_all_log_devices(array);
+        if is_complete {
+            return Vec::new();
+        }
+        let is_of = |array: &Array, drive: &Drive| {
+            let names = |member: &ondisk::Member| {
+                member.name == drive.name
+                    || member.replacement.as_ref().is_some_and(|other| other.name == drive.name)
+            };
+            array.label().member.iter().any(names)
+        };
+        let others = self.arrays.all();
+        let is_anothers = |drive: &Drive| {
+            others.iter().any(|other| other.uuid != array.uuid && is_of(other, drive)) && !is_of(array, drive)
+        };
+        awaited.iter().filter(|drive| !is_anothers(drive)).map(|drive| drive.name.clone()).collect()
+    }
+
+    /// Reports the volumes of an array that are not served after its start.
+    pub(super) fn report_not_started(&self, array: &Array, error: Option<Error>) {
+        for volume in array.known_volumes().iter().filter(|volume| !volume.is_served()) {
+            let why = volume.refusal().or_else(|| error.as_ref().map(|error| error.message.clone()));
+            let cause = "it could not be started";
+            self.events.report(
+                EventCode::VolumeNotStarted,
+                &volume.name(),
+                cause,
+                "the volume is offline",
+                why.unwrap_or_else(|| cause.to_owned()),
+            );
         }
     }
 
@@ -84,6 +134,7 @@ impl Lifecycle {
 
     async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
         array.volumes().iter().for_each(|volume| volume.set_refusal(None));
+        array.places().iter().filter_map(|place| place.drive.as_ref()).for_each(|drive| drive.note_use());
         array.forget_lost();
         let mut ready = array.known_volumes();
         ready.retain(|volume| array.readiness(volume) != Readiness::Offline);
@@ -394,11 +445,13 @@ impl Lifecycle {
         self.arrays.commit(array, label, Vec::new()).await && is_clean
     }
 
-    /// Every array is stopped in order. Notes, a sentence each.
-    pub(crate) async fn stop_all(&self) -> Vec<String> {
+    /// Every array is stopped in order; `stopped` is told of each. Notes, a sentence each.
+    pub(crate) async fn stop_all(&self, stopped: impl Fn()) -> Vec<String> {
         let mut notes = Vec::new();
-        for array in self.arrays.all() {
-            if array.is_running() && !self.stop_array(&array).await {
+        for array in self.arrays.all().into_iter().filter(|array| array.is_running()) {
+            let is_clean = self.stop_array(&array).await;
+            stopped();
+            if !is_clean {
                 let left = array.marked().len();
                 let names = array.names();
                 let left = counted(left, "region");

@@ -1,6 +1,6 @@
 //! The drives that a command names: opened, and looked at whether they may be taken.
 
-use crate::interface::{Error, ErrorKind, Result};
+use crate::interface::{Command, Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
 use crate::inventory::{Drive, is_volatile};
 use crate::lifecycle::shape::Measure;
@@ -50,6 +50,38 @@ impl Candidate {
 }
 
 impl Lifecycle {
+    /// The drives that a command is going to look at: those that it names, and all that are free where it asks what they hold.
+    pub(crate) fn drives_to_look_at(&self, command: &Command) -> Vec<Rc<Drive>> {
+        let (named, looks_at_all): (Vec<&String>, bool) = match command {
+            Command::DriveAdd { drive, size_bytes: None } => (vec![drive], true),
+            Command::DriveOnline { drive } | Command::DriveRescan { drive, .. } => (vec![drive], true),
+            Command::DriveReplace { with, .. } => (vec![with], false),
+            Command::VolumeCreate(create) => (create.drives.iter().collect(), true),
+            Command::VolumeReshape(order) => (order.add.iter().collect(), false),
+            Command::SpareAdd(add) => (vec![&add.drive], false),
+            Command::LogAdd { drives, .. } => (drives.iter().collect(), false),
+            Command::ForeignList {} | Command::ForeignImport { .. } | Command::ForeignClear { .. } => {
+                (Vec::new(), true)
+            }
+            Command::VolumeStart { .. } => (Vec::new(), true),
+            _ => return Vec::new(),
+        };
+        let is_free = |drive: &Rc<Drive>| !self.arrays.is_in_use(drive);
+        let mut drives = self.inventory.drives();
+        drives.retain(|drive| is_free(drive) && looks_at_all && drive.access().is_some());
+        for spec in named {
+            let drive = match self.inventory.drive_called(spec) {
+                Some(drive) => drive,
+                None if is_volatile(spec) || self.arrays.slot_named(spec).is_some() => continue,
+                None => self.inventory.newcomer(spec),
+            };
+            if is_free(&drive) && drives.iter().all(|other| !Rc::ptr_eq(other, &drive)) {
+                drives.push(drive);
+            }
+        }
+        drives
+    }
+
     /// Opens and checks every drive; what was opened is in `candidates` even when one is refused. `destroy`: what
     /// they hold may be lost.
     pub(crate) async fn check_candidates(
@@ -80,8 +112,11 @@ impl Lifecycle {
             if drive.holds_writes_back() {
                 return Err(drive.not_quiesced());
             }
+            if let Some(silent) = drive.problem().filter(|_| drive.is_probed()) {
+                return Err(silent);
+            }
             if is_new {
-                drive.check_made_for_a_drive().await?;
+                drive.check_made_for_a_drive(&self.env).await?;
             }
             let Some(access) = drive.access() else {
                 let closed = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
@@ -155,7 +190,7 @@ impl Lifecycle {
     }
 
     /// Refuses a drive that holds something, unless that may be lost.
-    async fn check_content(&self, spec: &str, drive: &Drive, taken: Taken) -> Result<()> {
+    async fn check_content(&self, spec: &str, drive: &Rc<Drive>, taken: Taken) -> Result<()> {
         if taken.destroy {
             return Ok(());
         }
@@ -195,8 +230,7 @@ impl Lifecycle {
             // What it is is told below, in the words for any metadata.
             LabelSeen::Foreign(_) | LabelSeen::Blank => {}
         }
-        let Some(access) = drive.access() else { return Ok(()) };
-        match access.findings(matches!(drive.label(), LabelSeen::Sound(_))).await {
+        match drive.findings(&self.env, matches!(drive.label(), LabelSeen::Sound(_))).await {
             Ok(findings) if findings.is_empty() => Ok(()),
             Ok(findings) => holds(findings.join(" and ")),
             Err(error) => Err(Error::new(
@@ -230,24 +264,30 @@ impl Lifecycle {
         };
         if is_volatile(spec) && taken(spec) {
             let free = (2_u32..).map(|number| format!("{spec}#{number}")).find(|name| !taken(name));
-            return Rc::new(Drive::new(free.unwrap_or_default(), spec));
+            return self.inventory.unregistered(free.unwrap_or_default(), spec);
         }
-        Rc::new(Drive::new(spec.to_owned(), spec))
+        self.inventory.unregistered(spec.to_owned(), spec)
     }
 
     /// Takes drives that a command named into the inventory, and remembers them: before anything is written to them, for
     /// after a crash nobody else would know where to look for it.
-    pub(crate) async fn adopt(&self, candidates: &[Candidate]) {
+    ///
+    /// # Errors
+    /// When that cannot be stored: then they are not taken.
+    pub(crate) async fn adopt(&self, candidates: &[Candidate]) -> Result<()> {
         // Two memory drives asked for by one name are two drives.
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<Rc<Drive>> = new.map(|candidate| candidate.drive.clone()).collect();
-        self.inventory.add(new).await;
+        self.inventory.add(new).await
     }
 
     /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
     pub(crate) async fn let_go(&self, candidates: &[Candidate]) {
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<&Rc<Drive>> = new.map(|candidate| &candidate.drive).collect();
-        self.inventory.remove(&new).await;
+        if let Err(error) = self.inventory.remove(&new).await {
+            // They stay registered, and hold nothing of ours.
+            tracing::warn!("drives that were not taken stay registered: {error}");
+        }
     }
 }

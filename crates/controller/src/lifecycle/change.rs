@@ -159,7 +159,8 @@ impl Lifecycle {
             Cause::OperatorSuspended => BY_OPERATOR,
             _ => "declared failed by an operator",
         };
-        let failing = vec![Failing { slot, cause: *cause, what: what.to_owned(), is_lasting: false }];
+        let is_lasting = *cause == Cause::Operator;
+        let failing = vec![Failing { slot, cause: *cause, what: what.to_owned(), is_lasting }];
         if !self.arrays.put_out(&array, failing).await {
             return Err(not_recorded(&array, text));
         }
@@ -230,7 +231,7 @@ impl Lifecycle {
     }
 
     /// `volume forget`: an operator knows that the drives of a missing volume do not come back.
-    pub(crate) fn forget_volume(&self, volume: &str) -> Result<Vec<String>> {
+    pub(crate) async fn forget_volume(&self, volume: &str) -> Result<Vec<String>> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let (name, names) = (volume.name(), array.names());
         if !array.is_missing() {
@@ -238,6 +239,7 @@ impl Lifecycle {
                 "'{name}' is not missing, some of its drives are there; to delete it, run 'softroc volume delete {name}'"
             )));
         }
+        self.inventory.forget_array(array.uuid).await?;
         self.arrays.remove(array.uuid);
         let text = format!("{names} was forgotten: its drives are not looked for any more");
         self.events.report(
@@ -307,9 +309,8 @@ impl Lifecycle {
         let lost: Vec<usize> = array.lost().into_keys().collect();
         lost.into_iter().filter_map(|slot| array.drive(slot)).for_each(|drive| drive.close());
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
-        for drive in drives.iter().filter(|drive| drive.access().is_none()) {
-            drive.look(&self.env).await;
-        }
+        let is_closed = |drive: &&Rc<Drive>| drive.access().is_none();
+        self.inventory.look_at(drives.iter().filter(is_closed).cloned().collect()).await;
         self.rescan().await;
         let is_away = |drive: &Rc<Drive>| drive.is_draining() || drive.access().is_none();
         drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()

@@ -133,10 +133,10 @@ impl Lifecycle {
             Shape::on_drives(&wanted, &measures)
         });
         let made = match shape {
-            Ok(shape) => {
-                self.adopt(&candidates).await;
-                self.make_array(create, shape, &candidates).await
-            }
+            Ok(shape) => match self.adopt(&candidates).await {
+                Ok(()) => self.make_array(create, shape, &candidates).await,
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         };
         if made.is_err() {

@@ -4,7 +4,8 @@
 //! Of the last volume of an array, the array goes too: labels with phase *deleted* go to all drives first, then they
 //! are erased. Killed in the middle: where one label says deleted, the next start erases the others, so that no part of
 //! the array comes up again. A drive that is not here, or does not answer, cannot be told, and nobody knows which drives were
-//! replaced once and kept a label: that the array was deleted is remembered beside the drives before any label goes.
+//! replaced once and kept a label: that the array was deleted is remembered beside the drives before any label goes. Where that
+//! cannot be stored, the deletion is refused.
 //!
 //! Of one of several: the shards let go of it; then the next label, which does not name it. Killed in the middle: one
 //! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of regions that
@@ -37,6 +38,8 @@ impl Lifecycle {
         }
         let disconnected = self.arrays.users(&volume);
         let (effect, mut notes) = if array.known_volumes().len() == 1 {
+            // Before anything is changed: a deletion that cannot be recorded is none.
+            self.inventory.store_deleted().await?;
             ("its drives are free", self.delete_array(&array).await)
         } else {
             self.delete_one(&array, &volume).await?;
@@ -70,8 +73,14 @@ impl Lifecycle {
         array.forget_lost();
         let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
         // While a label still says so: it is not to be looked for when none is left.
-        self.inventory.remember_deleted(array.uuid, names.clone()).await;
-        self.inventory.forget_array(array.uuid).await;
+        if let Err(error) = self.inventory.remember_deleted(array.uuid, names.clone()).await {
+            self.arrays.remove(array.uuid);
+            return vec![format!(
+                "drives keep labels that say that {names} is deleted, until that can be recorded at a start: {}",
+                error.message
+            )];
+        }
+        self.forget_array(array.uuid).await;
         for (slot, place) in array.places().iter().enumerate() {
             let erased = match place.drive.as_ref().and_then(|drive| drive.access()) {
                 Some(access) if !deleted.contains_key(&slot) => {

@@ -1,15 +1,25 @@
 //! `drive clear-failed`: an operator trusts a drive again that had failed.
 
 use crate::events::EventCode;
-use crate::interface::{Error, ErrorKind, Result};
+use crate::interface::{Error, ErrorKind, ForeignArray, Result};
 use crate::lifecycle::{Lifecycle, OfDrive};
 use ondisk::FailedDrive;
 
 /// Why a drive that failed is not taken, and what an operator can do.
 pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
     let sentence = format!(
-        "drive {name} failed before ({}); replace it; or, if it was repaired, run 'softroc drive clear-failed {name}'",
+        "drive {name} failed at {} ({}); replace it; or, if it was repaired, run 'softroc drive clear-failed {name}'",
+        units::utc(failure.at_unix_s),
         failure.why
+    );
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// Why a member of another system's array is not taken, and what an operator can do.
+pub(crate) fn foreign_member(name: &str, array: &ForeignArray) -> Error {
+    let sentence = format!(
+        "drive {name} is a member of the array {} of another system ({}); run 'softroc foreign list'",
+        array.name, array.format
     );
     Error::new(ErrorKind::WrongState, sentence)
 }
@@ -40,6 +50,8 @@ impl Lifecycle {
     /// # Errors
     /// When a label that names it cannot be changed: then it would be remembered again.
     pub(crate) async fn forget_failure(&self, failure: &FailedDrive) -> Result<()> {
+        // Where nothing can be stored, the labels remember it as before.
+        self.inventory.store_failed().await?;
         let is_it = |one: &FailedDrive| one.is_of_the_same(failure);
         for array in self.arrays.all() {
             if !array.label().failed.iter().any(is_it) {
@@ -62,7 +74,6 @@ impl Lifecycle {
                 return Err(Error::new(ErrorKind::Failed, sentence));
             }
         }
-        self.inventory.clear_failed(failure).await;
-        Ok(())
+        self.inventory.clear_failed(failure).await
     }
 }

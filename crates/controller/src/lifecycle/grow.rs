@@ -69,8 +69,10 @@ impl Lifecycle {
             self.let_go(&candidates).await;
             return Ok((array, volume, info, Vec::from_iter(note_of_others(&along))));
         }
-        self.adopt(&candidates).await;
-        let begun = self.begin((order, kept), (&array, &volume), &way, &candidates).await;
+        let begun = match self.adopt(&candidates).await {
+            Ok(()) => self.begin((order, kept), (&array, &volume), &way, &candidates).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = begun {
             self.let_go(&candidates).await;
             return Err(error);

@@ -57,25 +57,23 @@ impl Lifecycle {
         let checked = self.check_taken(drives, Taken { destroy, as_log: true }, &mut candidates).await;
         let checked = checked.and_then(|()| self.check_log(&candidates, same_disk_ok));
         let log = match checked.and_then(|()| self.log_to_adopt(&candidates, destroy)) {
-            Ok(Some(log)) => {
-                self.adopt(&candidates).await;
-                Ok(log)
-            }
+            Ok(Some(log)) => self.adopt(&candidates).await.map(|()| log),
             Ok(None) => self.make_log(&candidates).await,
             Err(error) => Err(error),
         };
-        match log {
-            Ok(log) => Ok(self.begin_log(log, &candidates).await),
-            Err(error) => {
-                self.let_go(&candidates).await;
-                Err(error)
-            }
+        let begun = match log {
+            Ok(log) => self.begin_log(log, &candidates).await,
+            Err(error) => Err(error),
+        };
+        if begun.is_err() {
+            self.let_go(&candidates).await;
         }
+        begun
     }
 
     /// The log is there: it is used from now on. Notes, a sentence each.
-    async fn begin_log(self: &Rc<Self>, log: Uuid, candidates: &[Candidate]) -> Vec<String> {
-        let mut notes = self.arrays.use_log(log).await;
+    async fn begin_log(self: &Rc<Self>, log: Uuid, candidates: &[Candidate]) -> Result<Vec<String>> {
+        let mut notes = self.arrays.use_log(log).await?;
         if candidates.iter().any(|candidate| candidate.drive.is_volatile()) {
             notes.push("a drive in memory loses its contents when the controller stops".to_owned());
         }
@@ -85,7 +83,7 @@ impl Lifecycle {
         let effect = "members need not carry journals";
         self.events.report(EventCode::LogAdded, &names.join(", "), "an operator added it", effect, text);
         self.attention.look_after();
-        notes
+        Ok(notes)
     }
 
     /// At a start: gives the drives to journals that the controller was started with, unless a log is in use.
@@ -200,7 +198,7 @@ impl Lifecycle {
             devices,
             place: Vec::new(),
         };
-        self.adopt(candidates).await;
+        self.adopt(candidates).await?;
         if let Err(error) = self.write_log_labels(candidates, &label).await {
             let drives = candidates.iter().map(|candidate| &candidate.drive);
             self.erase_log_labels(drives.filter(|drive| drive.log_label().is_some())).await;

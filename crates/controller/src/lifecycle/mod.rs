@@ -30,7 +30,7 @@ mod shape;
 mod unfinished_imports;
 
 pub(crate) use change::TakeOut;
-pub(crate) use failed::refuse_failed;
+pub(crate) use failed::{foreign_member, refuse_failed};
 pub(crate) use grow::info_on_its_way;
 pub use preview::{DriveOperations, Preview, preview};
 

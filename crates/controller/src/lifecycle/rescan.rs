@@ -32,7 +32,7 @@ impl Lifecycle {
         let place = self.arrays.place_of(&drive).filter(|(array, _)| array.is_running());
         let is_out = place.as_ref().is_some_and(|(array, slot)| !array.in_use().contains(slot));
         if self.arrays.is_in_use(&drive) && !is_out {
-            self.inventory.want_room(&drive).await;
+            self.inventory.want_room(&drive).await?;
             let now = place.map_or(String::new(), |_| {
                 format!("; a volume that can do without it has it sooner: run 'softroc drive offline {name}', this command again, and 'softroc drive online {name}'")
             });
@@ -101,8 +101,7 @@ impl Lifecycle {
             );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
-        let grown = self.inventory.let_grow(drive).await;
-        self.inventory.remember_drives().await;
-        grown
+        self.inventory.let_grow(drive).await?;
+        self.inventory.store_drives().await
     }
 }

@@ -167,7 +167,10 @@ impl Lifecycle {
         }
         // Its label forgot it with the same change that brought it back.
         if let Some(failure) = self.inventory.failure_of(drive) {
-            self.inventory.clear_failed(&failure).await;
+            // Where that cannot be stored its failure is known after a restart, and cleared once more.
+            if let Err(error) = self.inventory.clear_failed(&failure).await {
+                tracing::warn!("{error}");
+            }
         }
         self.arrays.go_on_with(array).await;
         let left = array.to_rebuild(slot).len();
@@ -289,13 +292,21 @@ impl Lifecycle {
                 return Err(error);
             }
         };
-        self.adopt(&candidates).await;
-        let replaced = self.replace_with(&array, slot, &drive, None).await;
+        let replaced = match self.adopt(&candidates).await {
+            Ok(()) => self.replace_with(&array, slot, &drive, None).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = replaced {
             self.let_go(&candidates).await;
             return Err(error);
         }
         self.forget_taken(&array, std::slice::from_ref(&drive));
+        // The order named it.
+        if let Some(failure) = self.inventory.failure_of(&drive) {
+            if let Err(error) = self.inventory.clear_failed(&failure).await {
+                tracing::warn!("{error}");
+            }
+        }
         self.arrays.go_on_with(&array).await;
         let note = match array.places()[slot].replacement.is_some() {
             true => format!("it is being filled from drive {slot}, which serves until then"),
@@ -433,7 +444,7 @@ impl Lifecycle {
         if !drive.is_quiesced(&self.env).await {
             return Err(drive.not_quiesced()); // Named again it would be another one, of which nobody knows that.
         }
-        self.inventory.remove(&[&drive]).await;
+        self.inventory.remove(&[&drive]).await?;
         let kept = match drive.label() {
             LabelSeen::Blank => Vec::new(),
             _ => {

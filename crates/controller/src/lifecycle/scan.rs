@@ -36,7 +36,7 @@ impl Lifecycle {
             return Err(drive.problem().unwrap_or_else(gone));
         }
         if known.is_none()
-            && let Err(why) = drive.check_made_for_a_drive().await
+            && let Err(why) = drive.check_made_for_a_drive(&self.env).await
         {
             drive.close();
             return Err(why);
@@ -48,7 +48,10 @@ impl Lifecycle {
         }
         drive.set_zeroed(drive.is_zeroed() || size.is_some());
         if known.is_none() {
-            self.inventory.add(vec![drive.clone()]).await;
+            if let Err(error) = self.inventory.add(vec![drive.clone()]).await {
+                drive.close();
+                return Err(error);
+            }
         }
         let notes = self.assemble_with(&drive).await;
         Ok((drive, notes))
@@ -56,13 +59,28 @@ impl Lifecycle {
 
     /// Looks at all drives that are not in use, and which arrays they make.
     pub(crate) async fn rescan(&self) {
-        let drives: Vec<Rc<Drive>> = self.inventory.drives();
-        for drive in drives {
-            if drive.access().is_some() && !self.arrays.is_in_use(&drive) {
-                drive.look(&self.env).await;
-            }
+        let is_free = |drive: &Rc<Drive>| drive.access().is_some() && !self.arrays.is_in_use(drive);
+        let mut free = self.inventory.drives();
+        free.retain(is_free);
+        self.inventory.look_at(free).await;
+        self.take_in_labels().await;
+    }
+
+    /// Drives have answered after those who looked at them had gone on: what their labels say is taken in, and arrays that are complete with them are started.
+    pub(crate) async fn take_in_late(self: &Rc<Self>) {
+        let mut late = self.inventory.drives();
+        late.retain(|drive| drive.take_late() && !self.arrays.is_in_use(drive));
+        if late.is_empty() {
+            return;
         }
         self.take_in_labels().await;
+        for drive in late.iter().filter(|drive| drive.array().is_some()) {
+            let Some((array, _)) = self.arrays.place_of(drive) else { continue };
+            if !array.is_running() && self.waits_for(&array, &self.inventory.awaited()).is_empty() {
+                let started = self.start_array(&array, StartOrder::NONE).await;
+                self.report_not_started(&array, started.err());
+            }
+        }
     }
 
     /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
@@ -74,10 +92,17 @@ impl Lifecycle {
         for drive in self.scan() {
             if let Some(label) = drive.member_label() {
                 // While a label says so: a member that is not here may have one that does not.
-                if !self.inventory.is_deleted(label.array) {
-                    self.inventory.remember_deleted(label.array, label.names()).await;
+                if !self.inventory.is_deleted(label.array)
+                    && let Err(error) = self.inventory.remember_deleted(label.array, label.names()).await
+                {
+                    let sentence = format!(
+                        "drive {} keeps the label of a deleted volume until the deletion is recorded: {}",
+                        drive.name, error.message
+                    );
+                    drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
+                    continue;
                 }
-                self.inventory.forget_array(label.array).await;
+                self.forget_array(label.array).await;
             }
             let erased = match drive.access() {
                 Some(access) => access.erase().await.map_err(|error| error.to_string()),
@@ -96,6 +121,13 @@ impl Lifecycle {
         }
         self.arrays.all().iter().for_each(|array| self.arrays.remember_failed(array));
         self.remember_arrays().await;
+    }
+
+    /// An array that was deleted is not listed as missing. Where that cannot be stored, the list of deleted arrays says so as well.
+    pub(super) async fn forget_array(&self, array: ondisk::Uuid) {
+        if let Err(error) = self.inventory.forget_array(array).await {
+            tracing::debug!("{error}");
+        }
     }
 
     /// Drives that were away when their array was deleted say so.
@@ -280,7 +312,9 @@ impl Lifecycle {
                 drive.name
             ));
         }
-        if drive.array().is_none() {
+        // What is left of an import that was interrupted may wait for it.
+        let settles = self.inventory.drives().iter().any(|drive| drive.undo().is_some());
+        if drive.array().is_none() && !settles {
             return notes;
         }
         self.rescan().await;

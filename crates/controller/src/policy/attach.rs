@@ -3,13 +3,15 @@
 
 use super::Policies;
 use crate::events::EventCode;
-use crate::interface::{AttachPolicy, Error, ErrorKind, Policy, Result};
+use crate::interface::{AttachPolicy, Policy, Result};
+use crate::statefile::StateFile;
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Where it is kept.
-const FILE: &str = "attach.toml";
+const FILE: StateFile<Kept> =
+    StateFile::toml("attach.toml", "the list of volumes that are disks of this machine");
 
 /// The file: a line for each volume that is not `off`, by UUID.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -21,13 +23,19 @@ pub(super) struct Kept {
 
 impl Policies {
     /// Takes in what was kept.
-    ///
-    /// # Errors
-    /// Why it cannot be read: a sentence's end. Then no volume is attached by itself.
-    pub(crate) async fn load_attach(&self) -> std::result::Result<(), String> {
-        let kept: Kept = self.inventory.load(FILE).await?;
-        self.attach.replace(kept);
-        Ok(())
+    pub(crate) async fn load_attach(&self) {
+        let lost = "no volume becomes a disk of this machine by itself";
+        if let Some(kept) = self.events.load_state(&FILE, lost).await.value {
+            self.attach.replace(kept);
+        }
+    }
+
+    /// Stores it where it could not be stored before.
+    pub(crate) async fn store_again(&self) {
+        if self.events.is_unstored(FILE.name()) {
+            let kept = self.attach.borrow().clone();
+            self.events.leave_to_health(self.events.store_state(&FILE, &kept).await);
+        }
     }
 
     /// What is wished for a volume.
@@ -45,12 +53,7 @@ impl Policies {
             AttachPolicy::Off => next.volumes.remove(&volume),
             wished => next.volumes.insert(volume, wished),
         };
-        if let Err(why) = self.inventory.store(FILE, &next).await {
-            let sentence = format!(
-                "the wish could not be recorded in the state folder: {why}; make room there, then try again"
-            );
-            return Err(Error::new(ErrorKind::Failed, sentence));
-        }
+        self.events.store_state(&FILE, &next).await?;
         self.attach.replace(next);
         self.events.report(
             EventCode::ArrayPolicyChanged,

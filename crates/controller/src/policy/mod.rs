@@ -16,7 +16,6 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
-use crate::inventory::Inventory;
 use crate::tasks::Tasks;
 use crate::tasks::check_share;
 use engine::ShardMessage;
@@ -56,7 +55,6 @@ const MIXED_KINDS: Switch = Switch {
 /// What the room needs of others.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
-    pub(crate) inventory: Rc<Inventory>,
     pub(crate) arrays: Rc<Arrays>,
     pub(crate) tasks: Rc<Tasks>,
 }
@@ -65,7 +63,6 @@ pub(crate) struct Needs {
 pub(crate) struct Policies {
     env: Env,
     events: Rc<Events>,
-    inventory: Rc<Inventory>,
     arrays: Rc<Arrays>,
     tasks: Rc<Tasks>,
     attach: RefCell<attach::Kept>,
@@ -73,8 +70,8 @@ pub(crate) struct Policies {
 
 impl Policies {
     pub(crate) fn new(env: &Env, needs: Needs) -> Policies {
-        let Needs { events, inventory, arrays, tasks } = needs;
-        Policies { env: env.clone(), events, inventory, arrays, tasks, attach: RefCell::default() }
+        let Needs { events, arrays, tasks } = needs;
+        Policies { env: env.clone(), events, arrays, tasks, attach: RefCell::default() }
     }
 
     /// `volume set`.

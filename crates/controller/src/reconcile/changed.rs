@@ -2,7 +2,7 @@
 //!
 //! Reading past the end of what shrank tells at once. A file that was deleted goes on taking writes, into an inode that
 //! nobody will find again; so every file is looked at every so often, and a device when it is asked for its health. A member
-//! that changed goes out of service, with that reason.
+//! that changed goes out of service, with that reason. Drives that could not be opened are tried again as often.
 
 use crate::arrays::failures::Failing;
 use crate::inventory::Drive;
@@ -24,10 +24,22 @@ impl Reconciler {
             if wait_or(&self.env, self.attention.changed(), stops, self.env.now() + LOOK).await {
                 return;
             }
-            for drive in self.inventory.changed().await {
+            for drive in self.inventory.changed(self.inventory.drives()).await {
                 self.put_changed_out(&drive).await;
             }
+            self.inventory.drop_newcomers();
+            self.look_at_closed().await;
         }
+    }
+
+    /// Drives that are registered and could not be opened: one may answer now, and complete an array that is not started.
+    async fn look_at_closed(&self) {
+        let mut closed = self.inventory.drives();
+        // Spares are looked at with the health of drives.
+        let is_closed = |drive: &Rc<Drive>| drive.access().is_none() && drive.spare().is_none();
+        closed.retain(|drive| is_closed(drive) && !self.arrays.is_in_use(drive) && !drive.is_volatile());
+        self.inventory.look_at(closed.clone()).await;
+        closed.iter().filter(|drive| drive.access().is_some()).for_each(|drive| drive.note_late());
     }
 
     /// A drive is not what it was.

@@ -18,7 +18,7 @@ use crate::reconcile::choose::{Offer, choose_spare};
 use crate::reconcile::spares::{describe_need, is_redundant};
 use crate::signals::wait_or;
 use crate::tasks::About;
-use ondisk::{Bay, Cause, Label, Member, StandIn};
+use ondisk::{Bay, Cause, Label, Member, SpareLabel, StandIn};
 use std::rc::Rc;
 use std::time::Duration;
 use units::counted;
@@ -58,6 +58,7 @@ impl Reconciler {
                 if self.attention.is_closing() {
                     return;
                 }
+                self.lifecycle.take_in_late().await;
                 for array in self.arrays.all() {
                     if array.is_running() && !array.has_lost() {
                         self.reconcile_array(&array).await;
@@ -233,25 +234,47 @@ impl Reconciler {
         stands_in: Option<StandIn>,
         cause: &str,
     ) {
+        let spare = drive.spare();
         match self.lifecycle.replace_with(array, slot, drive, stands_in).await {
             Ok(()) => {
                 self.arrays.go_on_with(array).await;
                 self.reconcile_stale_because(array, slot, &array.label(), cause);
             }
             Err(error) => {
-                // It is not tried again and again: it is known to have failed.
-                drive.set_problem(Some(error.clone()));
                 let text = format!("{cause}, but could not: {}", error.message);
-                self.events.report(
-                    EventCode::ArraySlotEmpty,
-                    &array.name(),
-                    cause,
-                    "the slot stays empty",
-                    text,
-                );
+                let is_known = !self.is_to_blame(drive) && self.was_reported(array, &text);
+                if !is_known {
+                    let effect = "the slot stays empty";
+                    self.events.report(EventCode::ArraySlotEmpty, &array.name(), cause, effect, text);
+                }
+                return self.after_no_takeover(drive, spare).await;
             }
         }
         self.attention.look_after();
+    }
+
+    /// Whether a drive that did not get a slot is why: it is not tried again then.
+    fn is_to_blame(&self, drive: &Drive) -> bool {
+        drive.problem().is_some() || self.inventory.failure_of(drive).is_some()
+    }
+
+    /// A drive did not get a slot. If it is to blame, another one is tried at once; the array is not as it was a moment ago otherwise, and
+    /// the same drive may get it soon: if it was a spare, it is one again.
+    async fn after_no_takeover(&self, drive: &Rc<Drive>, spare: Option<SpareLabel>) {
+        if let Some(label) = spare.filter(|_| !self.is_to_blame(drive) && drive.spare().is_none())
+            && let Err(error) = self.inventory.write_spare_label(drive, label).await
+        {
+            drive.set_problem(Some(error));
+        }
+        match self.is_to_blame(drive) {
+            true => self.attention.look_after(),
+            false => self.attention.look_again_in(LATE),
+        }
+    }
+
+    /// Whether that was said of an array before.
+    fn was_reported(&self, array: &Array, text: &str) -> bool {
+        !self.reported.borrow_mut().insert(format!("{} {text}", array.uuid))
     }
 
     /// What the label is to remember of a spare that stands in.
@@ -363,6 +386,7 @@ impl Reconciler {
         kind: TaskKind,
         cause: &str,
     ) {
+        let spare = drive.spare();
         match self.lifecycle.replace_with(array, slot, drive, stands_in).await {
             Ok(()) => {
                 let label = array.label();
@@ -378,15 +402,13 @@ impl Reconciler {
                 }
             }
             Err(error) => {
-                drive.set_problem(Some(error.clone()));
                 let text = format!("{cause}, but it could not be filled: {}", error.message);
-                self.events.report(
-                    EventCode::DriveReplacementFailed,
-                    &array.name(),
-                    cause,
-                    "the old drive serves on",
-                    text,
-                );
+                let is_known = !self.is_to_blame(drive) && self.was_reported(array, &text);
+                if !is_known {
+                    let (code, effect) = (EventCode::DriveReplacementFailed, "the old drive serves on");
+                    self.events.report(code, &array.name(), cause, effect, text);
+                }
+                return self.after_no_takeover(drive, spare).await;
             }
         }
         self.attention.look_after();
@@ -424,12 +446,9 @@ impl Reconciler {
 
     /// Tells what cannot be done, once for each reason and generation.
     fn report_once(&self, array: &Array, what: &str, since: u64, why: &str) {
-        let key = format!("{} {since} {what}: {why}", array.uuid);
-        let mut reported = self.reported.borrow_mut();
-        if !reported.insert(key) {
+        if self.was_reported(array, &format!("{since} {what}: {why}")) {
             return;
         }
-        drop(reported);
         self.events.report(
             EventCode::ArrayNoSpare,
             &array.name(),

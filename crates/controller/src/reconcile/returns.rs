@@ -50,6 +50,7 @@ impl Reconciler {
                 continue;
             }
             let silent = self.still_silent().await;
+            self.look_for_drives(&silent).await;
             let _turn = self.turn.take(1).await;
             for (array, slot, member) in self.slots_out() {
                 if self.attention.is_closing() {
@@ -58,7 +59,31 @@ impl Reconciler {
                 if silent.contains(&member.uuid) {
                     continue;
                 }
-                self.look_for(&array, slot, &member).await;
+                self.bring_back_if_there(&array, slot, &member).await;
+            }
+        }
+    }
+
+    /// Looks at the drives that may be those of slots that are out, all at the same time: no lock is taken meanwhile.
+    async fn look_for_drives(&self, silent: &BTreeSet<Uuid>) {
+        let mut drives: Vec<Rc<Drive>> = Vec::new();
+        for (array, slot, member) in self.slots_out() {
+            if !silent.contains(&member.uuid) && self.may_return(&member) {
+                drives.extend(self.candidates(&array, slot, &member));
+            }
+        }
+        drives.dedup_by(|a, b| Rc::ptr_eq(a, b));
+        let epochs: Vec<u64> = drives.iter().map(|drive| drive.epoch()).collect();
+        self.inventory.look_at(drives.clone()).await;
+        // What was open of one that had vanished is dead: it is opened anew.
+        let closed = drives.iter().filter(|drive| drive.access().is_none());
+        self.inventory.look_at(closed.cloned().collect()).await;
+        for drive in self.inventory.changed(drives.clone()).await {
+            // What is open is not what its name leads to: the next look opens that.
+            let is_untouched =
+                |(other, epoch): (&Rc<Drive>, &u64)| Rc::ptr_eq(other, &drive) && drive.epoch() == *epoch;
+            if drives.iter().zip(&epochs).any(is_untouched) {
+                drive.close();
             }
         }
     }
@@ -103,19 +128,26 @@ impl Reconciler {
         silent
     }
 
-    /// Brings the drive of a slot back, if it is there again.
-    async fn look_for(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
-        let now = self.env.now();
+    /// How often the drive of a slot came back by itself of late.
+    fn returned(&self, member: &Member) -> Option<Returns> {
         let before = self.returns.borrow().get(&member.uuid).copied();
         // How often one that is suspended comes back is the policy's (`arrays::suspended`).
-        let before = before.filter(|returns| now.since(returns.last) < MEMORY && !member.is_suspended());
-        if before.is_some_and(|returns| returns.count >= MOST_RETURNS) {
+        before.filter(|returns| self.env.now().since(returns.last) < MEMORY && !member.is_suspended())
+    }
+
+    /// Whether the drive of a slot may come back by itself.
+    fn may_return(&self, member: &Member) -> bool {
+        let is_unsteady = self.returned(member).is_some_and(|returns| returns.count >= MOST_RETURNS);
+        !is_unsteady && self.arrays.unsettled(member).is_none()
+    }
+
+    /// Brings the drive of a slot back, if the last look found it.
+    async fn bring_back_if_there(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
+        if !self.may_return(member) {
             return;
         }
-        if self.arrays.unsettled(member).is_some() {
-            return;
-        }
-        let Some(drive) = self.answering(array, slot, member).await else { return };
+        let (now, before) = (self.env.now(), self.returned(member));
+        let Some(drive) = self.answering(array, slot, member) else { return };
         match self.lifecycle.take_in_again(&drive.name).await {
             Ok(_) if member.is_suspended() => {}
             Ok(_) => {
@@ -131,33 +163,27 @@ impl Reconciler {
         self.attention.look_after();
     }
 
-    /// The drive of a slot that is out, if it answers and is the one that it was.
-    async fn answering(&self, array: &Array, slot: usize, member: &Member) -> Option<Rc<Drive>> {
+    /// The drives that may be the one of a slot that is out: its own, and those that are called so, or carry its label.
+    fn candidates(&self, array: &Array, slot: usize, member: &Member) -> Vec<Rc<Drive>> {
         let own = array.drive(slot);
         let others = self.inventory.drives().into_iter().filter(|drive| !self.arrays.is_in_use(drive));
-        for drive in own.into_iter().chain(others) {
-            let is_candidate = drive.name == member.name
+        let is_candidate = |drive: &Rc<Drive>| {
+            let may_be = drive.name == member.name
                 || drive.member_label().is_some_and(|label| label.drive == member.uuid);
-            if !is_candidate || drive.holds_writes_back() {
-                continue;
-            }
-            drive.look(&self.env).await;
-            if drive.access().is_none() {
-                // It had vanished, and what was open of it is dead.
-                drive.look(&self.env).await;
-            }
-            if self.inventory.has_changed(&drive).await {
-                // What is open is not what its name leads to: the next look opens that.
-                drive.close();
-                continue;
-            }
-            let is_it = drive.member_label().is_some_and(|label| label.drive == member.uuid);
-            let is_trusted = self.inventory.failure_of(&drive).is_none();
-            if is_it && is_trusted && drive.access().is_some() && drive.problem().is_none() {
-                return Some(drive);
-            }
-        }
-        None
+            may_be && !drive.holds_writes_back()
+        };
+        own.into_iter().chain(others).filter(is_candidate).collect()
+    }
+
+    /// The drive of a slot that is out, if it answered and is the one that it was.
+    fn answering(&self, array: &Array, slot: usize, member: &Member) -> Option<Rc<Drive>> {
+        let is_it = |drive: &Rc<Drive>| {
+            drive.member_label().is_some_and(|label| label.drive == member.uuid)
+                && self.inventory.failure_of(drive).is_none()
+                && drive.access().is_some()
+                && drive.problem().is_none()
+        };
+        self.candidates(array, slot, member).into_iter().find(is_it)
     }
 
     fn report_flapping(&self, array: &Array, drive: &Drive) {

@@ -18,14 +18,16 @@ use units::{ByteCount, decimal_capacity};
 impl Reconciler {
     /// Looks whether spares are there and still carry their labels: nothing else would tell before they are needed.
     pub(super) async fn look_at_spares(self: &Rc<Self>) {
-        for spare in self.spares() {
-            // One that is taken meanwhile is written to: it is not looked at beside that.
+        let spares = self.spares();
+        let is_well = |spare: &Rc<Drive>| spare.access().is_some() && spare.problem().is_none();
+        let before: Vec<(bool, u64)> = spares.iter().map(|spare| (is_well(spare), spare.epoch())).collect();
+        self.inventory.look_at(spares.clone()).await;
+        for (spare, (was_well, epoch)) in spares.into_iter().zip(before) {
             let _turn = self.turn.take(1).await;
-            if spare.spare().is_none() || self.arrays.is_in_use(&spare) {
+            // It may have been taken or removed meanwhile.
+            if spare.epoch() != epoch || self.arrays.is_in_use(&spare) {
                 continue;
             }
-            let was_well = spare.access().is_some() && spare.problem().is_none();
-            spare.look(&self.env).await;
             let is_spare = spare.spare().is_some() && spare.access().is_some();
             if is_spare && spare.problem().is_none() {
                 if !was_well {
@@ -58,10 +60,10 @@ impl Reconciler {
             .await;
         let made = match checked {
             Ok(()) => match candidates.first() {
-                Some(candidate) => {
-                    self.lifecycle.adopt(&candidates).await;
-                    self.make_spare(&candidate.drive, scope, &add).await
-                }
+                Some(candidate) => match self.lifecycle.adopt(&candidates).await {
+                    Ok(()) => self.make_spare(&candidate.drive, scope, &add).await,
+                    Err(error) => Err(error),
+                },
                 None => Err(Error::new(ErrorKind::Invalid, "a spare is a drive; name one")),
             },
             Err(error) => Err(error),
@@ -336,11 +338,9 @@ impl Reconciler {
             && drive.problem().is_none()
             && self.inventory.failure_of(drive).is_none()
             && !drive.holds_writes_back();
-        let Some(access) = drive.access().filter(|_| free && matches!(drive.label(), LabelSeen::Blank))
-        else {
-            return false;
-        };
-        access.findings(false).await.is_ok_and(|findings| findings.is_empty())
+        free && drive.access().is_some()
+            && matches!(drive.label(), LabelSeen::Blank)
+            && drive.findings(&self.env, false).await.is_ok_and(|findings| findings.is_empty())
     }
 }
 

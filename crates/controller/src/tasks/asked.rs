@@ -1,28 +1,23 @@
 //! What operators ask for: tasks started, paused, resumed, stopped, paced; schedules.
 
 use super::list::NewTask;
-use super::store::{CheckPlan, PatrolPlan};
 use super::task::{About, Names, Pace, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
-use crate::interface::{
-    Error, ErrorKind, Reply, Result, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
-    TaskKind, TaskState,
-};
+use crate::interface::{Error, ErrorKind, Reply, Result, SetTask, StartTask, Startable, TaskKind, TaskState};
 use crate::tasks::Tasks;
-use crate::tasks::schedule::Schedule;
 use std::rc::Rc;
 use units::counted;
 
 /// What is said of tasks that nobody asked for.
 const OPERATOR: &str = "an operator started it";
 
-fn wrong(sentence: impl Into<String>) -> Error {
+pub(super) fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-fn invalid(sentence: impl Into<String>) -> Error {
+pub(super) fn invalid(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, sentence)
 }
 
@@ -51,6 +46,26 @@ impl Tasks {
 
     pub(crate) fn task_reply(&self, task: &Task, notes: Vec<String>) -> Reply {
         Reply::Task { task: Box::new(task.info(self.env.now())), notes }
+    }
+
+    /// Carries an order about tasks out, and answers when it is stored. Where nothing can be stored it is refused, and nothing changed.
+    pub(crate) async fn stored(&self, order: impl FnOnce() -> Result<Reply>) -> Result<Reply> {
+        self.list.store_now().await?;
+        let reply = order()?;
+        self.list.store_now().await.map(|()| reply)
+    }
+
+    /// The same of an order that work stands still: that takes no time. Where it cannot be stored, the answer says how long it lasts.
+    pub(crate) async fn stored_after(&self, order: impl FnOnce() -> Result<Reply>) -> Result<Reply> {
+        let reply = order()?;
+        let lasting = self.list.store_now().await;
+        lasting.map(|()| reply).map_err(|error| {
+            let sentence = format!(
+                "it stands still until the controller is started again, and then goes on: {}",
+                error.message
+            );
+            Error::new(error.kind, sentence)
+        })
     }
 
     /// `task start`.
@@ -141,7 +156,7 @@ impl Tasks {
             // One that is zeroed as a whole is hidden from hosts anyhow.
             self.arrays.disconnect(&array, &volume).await?;
         }
-        self.start_task(start)
+        self.stored(|| self.start_task(start)).await
     }
 
     /// The volume of an initialisation.
@@ -465,132 +480,5 @@ impl Tasks {
             &format!("{title} begins"),
             text,
         );
-    }
-
-    /// `task schedule`.
-    pub(crate) fn set_schedule(&self, set: &SetSchedule) -> Result<Reply> {
-        check_share(set.share_percent)?;
-        if set.every_days == Some(0) || set.every_days.is_some_and(|days| days > MOST_DAYS) {
-            return Err(invalid(format!(
-                "a period of {} days is not possible; choose 1 to {MOST_DAYS} days",
-                set.every_days.unwrap_or(0)
-            )));
-        }
-        if let Some(at) = set.at_s.filter(|at| *at >= 86_400) {
-            return Err(invalid(format!("a day has no second {at}; choose a time from 00:00 to 23:59")));
-        }
-        let info = match (set.what, &set.volume) {
-            (Scheduled::Check, Some(volume)) => self.schedule_check(set, volume)?,
-            (Scheduled::Check, None) => {
-                return Err(invalid("the schedule of a check needs a volume; name it"));
-            }
-            (Scheduled::Patrol, Some(_)) => {
-                return Err(invalid("a patrol is for all drives; leave the volume out"));
-            }
-            (Scheduled::Patrol, None) => {
-                if set.repair.is_some() {
-                    return Err(invalid("a patrol always repairs what it can; leave --repair out"));
-                }
-                let mut plan = self.list.patrol.borrow_mut();
-                let PatrolPlan { schedule, share_percent, limit_bytes_per_s } = &mut *plan;
-                apply(set, schedule, self.env.unix_time());
-                *share_percent = set.share_percent.unwrap_or(*share_percent);
-                apply_limit(set, limit_bytes_per_s);
-                drop(plan);
-                self.patrol_schedule()
-            }
-        };
-        self.list.touch();
-        self.attention.look_after();
-        Ok(Reply::Schedules { schedules: vec![info] })
-    }
-
-    fn schedule_check(&self, set: &SetSchedule, volume: &str) -> Result<ScheduleInfo> {
-        let (_, volume) = self.arrays.find_volume(volume)?;
-        if !volume.is_redundant() {
-            return Err(wrong(format!(
-                "'{}' is {}: it has no redundancy to check",
-                volume.name(),
-                volume.label().level.title()
-            )));
-        }
-        let now = self.env.unix_time();
-        let mut checks = self.list.checks.borrow_mut();
-        let plan = checks.entry(volume.uuid()).or_insert_with(|| CheckPlan::usual(now));
-        apply(set, &mut plan.schedule, now);
-        plan.repair = set.repair.unwrap_or(plan.repair);
-        plan.share_percent = set.share_percent.or(plan.share_percent);
-        apply_limit(set, &mut plan.limit_bytes_per_s);
-        drop(checks);
-        Ok(self.check_schedule(&volume))
-    }
-
-    fn patrol_schedule(&self) -> ScheduleInfo {
-        let plan = self.list.patrol.borrow();
-        ScheduleInfo {
-            what: Scheduled::Patrol,
-            volume: None,
-            repair: true,
-            share_percent: Some(plan.share_percent),
-            limit_bytes_per_s: plan.limit_bytes_per_s,
-            ..schedule_info(&plan.schedule, self.env.unix_time())
-        }
-    }
-
-    fn check_schedule(&self, volume: &Volume) -> ScheduleInfo {
-        let now = self.env.unix_time();
-        let plan = self.list.checks.borrow().get(&volume.uuid()).cloned();
-        let plan = plan.unwrap_or_else(|| CheckPlan::usual(now));
-        ScheduleInfo {
-            what: Scheduled::Check,
-            volume: Some(volume.name()),
-            repair: plan.repair,
-            share_percent: plan.share_percent,
-            limit_bytes_per_s: plan.limit_bytes_per_s,
-            ..schedule_info(&plan.schedule, now)
-        }
-    }
-
-    /// The patrol's schedule, and that of each volume that has redundancy.
-    pub(crate) fn schedules(&self) -> Vec<ScheduleInfo> {
-        let volumes = self.arrays.all().into_iter().flat_map(|array| array.known_volumes());
-        let redundant = volumes.filter(|volume| volume.is_redundant());
-        let mut schedules = vec![self.patrol_schedule()];
-        schedules.extend(redundant.map(|volume| self.check_schedule(&volume)));
-        schedules
-    }
-}
-
-/// Ten years.
-const MOST_DAYS: u32 = 3650;
-
-fn apply(set: &SetSchedule, schedule: &mut Schedule, now_unix_s: u64) {
-    let asked_for = set.every_days.is_some() || set.at_s.is_some();
-    schedule.on = set.on.unwrap_or(schedule.on || asked_for);
-    schedule.every_days = set.every_days.unwrap_or(schedule.every_days);
-    schedule.at_s = set.at_s.unwrap_or(schedule.at_s);
-    if asked_for || set.on == Some(true) {
-        (schedule.set_unix_s, schedule.last_unix_s) = (now_unix_s, None);
-    }
-}
-
-fn apply_limit(set: &SetSchedule, limit: &mut Option<u64>) {
-    if let Some(bytes) = set.limit_bytes_per_s {
-        *limit = (bytes > 0).then_some(bytes);
-    }
-}
-
-fn schedule_info(schedule: &Schedule, now_unix_s: u64) -> ScheduleInfo {
-    ScheduleInfo {
-        what: Scheduled::Patrol,
-        volume: None,
-        on: schedule.on,
-        every_days: schedule.every_days,
-        at_s: schedule.at_s,
-        repair: false,
-        share_percent: None,
-        limit_bytes_per_s: None,
-        next_unix_s: schedule.due(now_unix_s),
-        last_unix_s: schedule.last_unix_s,
     }
 }

@@ -72,6 +72,26 @@ impl Tasks {
         self.take_in_hand(&task);
     }
 
+    /// How a rebuild gets on, in a clause; `None` of one that nobody has begun.
+    pub(crate) fn rebuild_of(&self, about: &About) -> Option<String> {
+        let task = self.list.newest(TaskKind::Rebuild, about)?;
+        let (title, id) = (task.title(), task.id());
+        let why = task.record().reason.map_or_else(String::new, |why| format!(" ({why})"));
+        Some(match task.state() {
+            TaskState::Running => format!("{title} is running{why}"),
+            TaskState::Waiting => format!("{title} waits{why}"),
+            TaskState::Paused => {
+                format!("{title} is paused{why}; run 'softroc task resume {id}' to have it go on")
+            }
+            TaskState::Stopped => {
+                format!("{title} was stopped{why}; run 'softroc task resume {id}' to have it go on")
+            }
+            TaskState::Failed => format!("{title} failed{why}; it is tried again by itself"),
+            // What it lacks by now came later.
+            TaskState::Done | TaskState::Cancelled => return None,
+        })
+    }
+
     fn names_for(&self, array: &Array, about: &About) -> Names {
         let volume = about.volume.and_then(|uuid| array.volume(uuid)).map(|volume| volume.name());
         let of = volume.as_ref().map_or_else(|| array.names(), |name| format!("'{name}'"));

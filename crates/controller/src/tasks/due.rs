@@ -8,10 +8,14 @@ use crate::tasks::task::{Pace, Task};
 use std::rc::Rc;
 use std::time::Duration;
 
+/// How long until the clock is looked at again.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(1800);
+
 impl Tasks {
     /// Begins what is due by its schedule.
     pub(crate) fn begin_scheduled(self: &Rc<Self>) {
         let now = self.env.unix_time();
+        self.follow_clock(now);
         let due = |schedule: &Schedule| schedule.due(now).is_some_and(|due| due <= now);
         let patrol = self.list.patrol.borrow().clone();
         if due(&patrol.schedule) {
@@ -45,6 +49,17 @@ impl Tasks {
         }
     }
 
+    /// The clock may have been corrected: no schedule stays where it was set by a clock that was ahead.
+    fn follow_clock(&self, now: u64) {
+        let mut follows = self.list.patrol.borrow_mut().schedule.follow(now);
+        for plan in self.list.checks.borrow_mut().values_mut() {
+            follows |= plan.schedule.follow(now);
+        }
+        if follows {
+            self.list.touch();
+        }
+    }
+
     fn scheduled(self: &Rc<Self>, what: Scheduled, of: &str, task: crate::interface::Result<Rc<Task>>) {
         match task {
             Ok(task) => self.take_in_hand(&task),
@@ -62,7 +77,7 @@ impl Tasks {
         self.list.touch();
     }
 
-    /// How long until something is due.
+    /// How long until something is due, or may be by a clock that was corrected meanwhile.
     pub(crate) fn until_scheduled(&self) -> Duration {
         let now = self.env.unix_time();
         let mut next = self.list.patrol.borrow().schedule.due(now);
@@ -72,6 +87,7 @@ impl Tasks {
                 (a, b) => a.or(b),
             };
         }
-        next.map_or(Duration::MAX, |due| Duration::from_secs(due.saturating_sub(now).max(1)))
+        let due = next.map_or(Duration::MAX, |due| Duration::from_secs(due.saturating_sub(now).max(1)));
+        due.min(LOOK_AT_CLOCK)
     }
 }

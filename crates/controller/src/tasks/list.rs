@@ -3,6 +3,7 @@
 use super::steps::Step;
 use super::store::{self, CheckPlan, PatrolPlan};
 use super::task::{About, Names, Pace, Progress, Record, Task, Wish};
+use crate::events::Events;
 use crate::interface::{TaskInfo, TaskKind, TaskState};
 use crate::signals::Attention;
 use env::Env;
@@ -21,6 +22,7 @@ const ENDED_FOR_S: u64 = 30 * 86_400;
 pub(crate) struct TaskList {
     pub(super) env: Env,
     pub(super) attention: Rc<Attention>,
+    pub(super) events: Rc<Events>,
     /// By number.
     pub(super) list: RefCell<BTreeMap<u64, Rc<Task>>>,
     pub(super) next: Cell<u64>,
@@ -45,17 +47,18 @@ pub(crate) struct NewTask {
 }
 
 impl TaskList {
-    pub(crate) fn new(env: &Env, attention: &Rc<Attention>) -> Rc<TaskList> {
+    pub(crate) fn new(env: &Env, attention: &Rc<Attention>, events: &Rc<Events>) -> Rc<TaskList> {
         Rc::new(TaskList {
             env: env.clone(),
             attention: attention.clone(),
+            events: events.clone(),
             list: RefCell::default(),
             next: Cell::new(1),
             steps: RefCell::default(),
             next_step: Cell::new(1),
             patrol: RefCell::new(PatrolPlan::usual(env.unix_time())),
             checks: RefCell::default(),
-            store: store::Store::default(),
+            store: store::Store::new(env),
         })
     }
 

@@ -25,7 +25,7 @@
 //! | `next.rs` | what a task has to do next, as labels tell |
 //! | `run.rs` | carrying a task out, step by step |
 //! | `store.rs` | what is kept over restarts |
-//! | `asked.rs` | what operators ask for |
+//! | `asked.rs`, `plans.rs` | what operators ask for: of tasks, of schedules |
 //! | `begin.rs` | what nobody asked for |
 //! | `due.rs`, `schedule.rs` | what is due by its schedule |
 //! | `patrol.rs` | drives read from end to end |
@@ -38,6 +38,7 @@ mod due;
 mod list;
 mod next;
 mod patrol;
+mod plans;
 mod rate;
 mod reshape;
 mod run;
@@ -99,11 +100,8 @@ impl Tasks {
     }
 
     /// Takes in what was kept: see [`TaskList::load`].
-    ///
-    /// # Errors
-    /// Why it cannot be read: a sentence.
-    pub(crate) async fn load(&self) -> Result<(), String> {
-        self.list.load().await
+    pub(crate) async fn load(&self) {
+        self.list.load().await;
     }
 
     /// Stores what changes, until [`Tasks::close`].

@@ -30,6 +30,9 @@ pub(crate) enum Next {
     Step(StepPlan),
 }
 
+/// Why there is nothing to do where a volume or its array is gone.
+pub(super) const DELETED: &str = "its volume was deleted";
+
 /// Which goes first where several concern the same drives.
 fn precedence(kind: TaskKind) -> u8 {
     match kind {
@@ -51,7 +54,7 @@ impl Tasks {
         }
         let about = task.about();
         let Some(array) = about.array.and_then(|uuid| self.arrays.get(uuid)) else {
-            return Next::Moot("its array is gone".to_owned());
+            return Next::Moot(DELETED.to_owned());
         };
         let waits = match task.kind() {
             TaskKind::Reshape | TaskKind::Resync => false,
@@ -69,7 +72,7 @@ impl Tasks {
             TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace => self.next_on_drive(task, &array),
             _ => match about.volume.and_then(|uuid| array.volume(uuid)) {
                 Some(volume) => next_on_volume(task, &array, &volume),
-                None => Next::Moot("its volume is gone".to_owned()),
+                None => Next::Moot(DELETED.to_owned()),
             },
         };
         match next {
@@ -79,6 +82,14 @@ impl Tasks {
             },
             other => other,
         }
+    }
+
+    /// Whether the volume that a task is about was deleted.
+    pub(super) fn is_gone(&self, task: &Task) -> bool {
+        let about = task.about();
+        let Some(array) = about.array else { return false };
+        let array = self.arrays.get(array);
+        array.is_none_or(|array| about.volume.is_some_and(|volume| array.volume(volume).is_none()))
     }
 
     /// A task on the same array that goes first, and is under way.
@@ -147,7 +158,7 @@ impl Tasks {
 fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
     let (about, aim) = (task.about(), task.record().aim);
     let Some(volume) = about.volume.and_then(|uuid| array.volume(uuid)) else {
-        return Next::Moot("its volume is gone".to_owned());
+        return Next::Moot(DELETED.to_owned());
     };
     let label = volume.label();
     let to = label.reshape.as_ref().map(|of| of.to).or(label.follows.as_ref().map(|of| of.to));

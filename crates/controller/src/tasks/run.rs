@@ -1,6 +1,6 @@
 //! Carrying a task out: step by step, as labels and volumes tell what is left.
 
-use super::next::Next;
+use super::next::{DELETED, Next};
 use super::steps::StepEnd;
 use super::task::{Task, Wish};
 use crate::arrays::array::Array;
@@ -23,6 +23,9 @@ const TRY_WINDOW_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long what a step has done may take to be recorded, before what is left is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
+
+/// What a task does meanwhile.
+const RECORDING: &str = "all of it is done; the drives are flushed, and that is recorded";
 
 impl Tasks {
     /// Has a task carried out from now on, unless somebody does.
@@ -58,7 +61,7 @@ impl Tasks {
             }
             match self.next_of(task) {
                 Next::Done => return self.end_task(task, TaskState::Done, None),
-                Next::Moot(why) => return self.end_task(task, TaskState::Failed, Some(why)),
+                Next::Moot(why) => return self.end_moot(task, why),
                 Next::Wait(why) => {
                     task.stand(&self.env, TaskState::Waiting, Some(why));
                     self.wait_for_turn(task).await;
@@ -84,7 +87,7 @@ impl Tasks {
                     match self.run_step(task, plan).await {
                         StepEnd::Failed(why) => {
                             return match self.next_of(task) {
-                                Next::Moot(moot) => self.end_task(task, TaskState::Failed, Some(moot)),
+                                Next::Moot(moot) => self.end_moot(task, moot),
                                 _ => self.give_up(task, why),
                             };
                         }
@@ -107,6 +110,9 @@ impl Tasks {
     /// to finish: a volume that is served again may have a window that is saved. Ends the task if another drive has the place of the one
     /// that it fills. `failed`: what its last step failed at.
     async fn stand_still(&self, task: &Rc<Task>, failed: Option<String>) {
+        if self.is_gone(task) {
+            return self.end_moot(task, DELETED.to_owned());
+        }
         if let Some(why) = self.lost_place(task) {
             return self.end_task(task, TaskState::Failed, Some(why));
         }
@@ -114,7 +120,7 @@ impl Tasks {
         let unfinished = self.finish_window(task).await;
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
         task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
-        let goes_on = || task.wish() != Wish::Pause || self.attention.is_closing();
+        let goes_on = || task.wish() != Wish::Pause || self.attention.is_closing() || self.is_gone(task);
         let changed = || goes_on() || self.lost_place(task).is_some();
         let signal = self.attention.changed();
         match again {
@@ -165,6 +171,12 @@ impl Tasks {
         self.attention.changed().wait_until(&self.env, news).await;
     }
 
+    /// There is nothing to do any more: the volume of a task was deleted, or it cannot be done.
+    fn end_moot(&self, task: &Rc<Task>, why: String) {
+        let state = if self.is_gone(task) { TaskState::Cancelled } else { TaskState::Failed };
+        self.end_task(task, state, Some(why));
+    }
+
     /// A task failed at its own work: the reconciler begins it again after a while.
     fn give_up(&self, task: &Rc<Task>, why: String) {
         task.gave_up.set(Some(self.env.now()));
@@ -187,6 +199,7 @@ impl Tasks {
             task.change(&self.env, |record| record.left = Some(Vec::new()));
             return;
         }
+        task.stand(&self.env, TaskState::Running, Some(RECORDING.to_owned()));
         let until = self.env.now() + RECORDED;
         let more = || !matches!(self.next_of(task), Next::Step(_));
         crate::signals::wait_or(&self.env, self.attention.changed(), more, until).await;
@@ -203,6 +216,7 @@ impl Tasks {
                 "{title} was stopped by an operator{found}; to continue, run 'softroc task resume {}'",
                 task.id()
             ),
+            TaskState::Cancelled => format!("{title} was cancelled, as its volume was deleted{found}"),
             _ => format!("{title} failed: {}{found}", reason.as_deref().unwrap_or("it cannot be done")),
         };
         let harmless = state == TaskState::Done && found_nothing(task);
@@ -210,6 +224,7 @@ impl Tasks {
         let code = match state {
             TaskState::Done => EventCode::TaskFound,
             TaskState::Stopped => EventCode::TaskStopped,
+            TaskState::Cancelled => EventCode::TaskCancelled,
             _ => EventCode::TaskFailed,
         };
         match harmless {

@@ -2,6 +2,9 @@
 //!
 //! It is due first at the next time of day after it was set, and then every period after it was last begun. What was
 //! due while nobody was there to do it waits for the next time of day: the operator has chosen the hour.
+//!
+//! It is due at most one period from now, whatever the clock said before. A time that is ahead of the clock was set by a clock that was wrong:
+//! [`Schedule::follow`] takes the time at which that is noticed in its place.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,16 +30,26 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
+    /// Takes no time for later than now: the clock was corrected. Whether anything changed.
+    pub(super) fn follow(&mut self, now_unix_s: u64) -> bool {
+        let before = *self;
+        self.set_unix_s = self.set_unix_s.min(now_unix_s);
+        self.last_unix_s = self.last_unix_s.map(|last| last.min(now_unix_s));
+        *self != before
+    }
+
     /// When it is due next, seen from `now`; `None` if it is off.
     pub(super) fn due(&self, now_unix_s: u64) -> Option<u64> {
         if !self.on {
             return None;
         }
         let at = u64::from(self.at_s);
+        let period = u64::from(self.every_days.max(1)) * DAY_S;
         let wished = match self.last_unix_s {
             None => at_or_after(self.set_unix_s, at),
-            Some(last) => nearest(last.saturating_add(u64::from(self.every_days.max(1)) * DAY_S), at),
+            Some(last) => nearest(last.saturating_add(period), at),
         };
+        let wished = wished.min(at_or_before(now_unix_s.saturating_add(period), at));
         let missed = wished.saturating_add(GRACE_S) < now_unix_s;
         Some(if missed { at_or_after(now_unix_s.saturating_sub(GRACE_S), at) } else { wished })
     }
@@ -46,6 +59,12 @@ impl Schedule {
 fn at_or_after(time: u64, at: u64) -> u64 {
     let today = time / DAY_S * DAY_S + at;
     if today >= time { today } else { today + DAY_S }
+}
+
+/// The last time of day `at` at or before `time`, which is no earlier than the first.
+fn at_or_before(time: u64, at: u64) -> u64 {
+    let today = time / DAY_S * DAY_S + at;
+    if today <= time { today } else { today.saturating_sub(DAY_S) }
 }
 
 /// The time of day `at` that is nearest to `time`: what began a little late begins in time the next time.
@@ -93,6 +112,26 @@ mod tests {
         assert_eq!(Schedule { on: false, ..weekly() }.due(MONDAY), None);
     }
 
+    /// The clock was 400 days ahead when the schedule was set, and was set right: the check was due in 400 days.
+    #[test]
+    fn a_clock_that_was_ahead_delays_nothing_by_more_than_a_period() {
+        let ahead = MONDAY + 400 * DAY_S;
+        for last_unix_s in [None, Some(ahead + TWO)] {
+            let mut schedule = Schedule { set_unix_s: ahead, last_unix_s, ..weekly() };
+            let due = schedule.due(MONDAY).unwrap();
+            assert!(due <= MONDAY + 7 * DAY_S, "it is told so before anything is changed: {due}");
+            assert!(schedule.follow(MONDAY + 50_000) && !schedule.follow(MONDAY + 50_001));
+            // It comes nearer as time passes.
+            let due = schedule.due(MONDAY + 50_000).unwrap();
+            assert!(due <= MONDAY + 50_000 + 7 * DAY_S, "{due}");
+            assert_eq!(
+                schedule.due(MONDAY + 2 * DAY_S),
+                Some(due).filter(|due| *due >= MONDAY + 2 * DAY_S).or(Some(MONDAY + 2 * DAY_S + TWO))
+            );
+        }
+        assert!(!weekly().follow(MONDAY + 101), "a clock that is right changes nothing");
+    }
+
     proptest! {
         /// Whenever one looks: it is due at its time of day, at most a period (or, if that was missed, a day) away, and
         /// what began when it was due is not due again at once.
@@ -103,6 +142,8 @@ mod tests {
             let due = schedule.due(now).unwrap();
             prop_assert_eq!(due % DAY_S, u64::from(at));
             prop_assert!(due + GRACE_S >= now && due <= now + DAY_S);
+            let behind = Schedule { last_unix_s: Some(now + later), ..schedule };
+            prop_assert!(behind.due(now).unwrap() <= now + u64::from(days) * DAY_S);
             let began = Schedule { last_unix_s: Some(due.max(now)), ..schedule };
             let next = began.due(due.max(now)).unwrap();
             prop_assert!(next >= due + u64::from(days) * DAY_S - DAY_S / 2, "{next} after {due}");

@@ -220,7 +220,10 @@ impl Tasks {
         let mut told = order.pace;
         // Shards that stand still do not notice that another drive has the place of theirs.
         let is_in_vain = || step.task.wish() == Wish::Pause && self.lost_place(&step.task).is_some();
-        let stops = || step.task.wish() == Wish::Stop || self.attention.is_closing() || is_in_vain();
+        let stops = || {
+            let is_ending = step.task.wish() == Wish::Stop || self.attention.is_closing();
+            is_ending || is_in_vain() || self.is_gone(&step.task)
+        };
         loop {
             // Ends come with a notice to the task, too.
             let news = || step.end().is_some() || stops() || step.pace() != told;

@@ -2,9 +2,12 @@
 
 use super::list::TaskList;
 use super::task::{Record, Task, Wish};
-use crate::interface::TaskState;
+use crate::interface::{Result, TaskState};
 use crate::signals::wait_or;
+use crate::statefile::StateFile;
 use crate::tasks::schedule::Schedule;
+use env::Env;
+use env::sync::Credits;
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -13,10 +16,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// Where it is kept.
-const FILE: &str = "tasks.json";
+const FILE: StateFile<Kept> = StateFile::json("tasks.json", "the list of tasks and schedules");
 
 /// No more often than this.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// How long until what could not be stored is stored again.
+const STORE_AGAIN: Duration = Duration::from_secs(20);
 
 /// The patrol over all drives, as scheduled.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -75,12 +81,20 @@ impl CheckPlan {
 }
 
 /// The state of storing.
-#[derive(Default)]
 pub(super) struct Store {
     pub dirty: Cell<bool>,
     writing: Cell<bool>,
     /// Nothing is under way any more either: what is dirty now is the last to be stored.
     ending: Cell<bool>,
+    /// The lock of the file: an older list must not be stored over a newer one.
+    lock: Credits,
+}
+
+impl Store {
+    pub(super) fn new(env: &Env) -> Store {
+        let lock = Credits::new(env, 1);
+        Store { dirty: Cell::default(), writing: Cell::default(), ending: Cell::default(), lock }
+    }
 }
 
 /// The file.
@@ -96,16 +110,9 @@ struct Kept {
 
 impl TaskList {
     /// Takes in what was kept.
-    ///
-    /// # Errors
-    /// Why it cannot be read: a sentence. Then all is as in the beginning.
-    pub(crate) async fn load(&self) -> Result<(), String> {
-        let loaded = self.env.world().state().load(FILE).await;
-        let bytes = loaded.map_err(|error| error.to_string())?.unwrap_or_default();
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    pub(crate) async fn load(&self) {
+        let lost = "checks and patrols are scheduled as at first, tasks that labels know begin again, and tasks are numbered anew";
+        let Some(kept) = self.events.load_state(&FILE, lost).await.value else { return };
         let after = kept.tasks.iter().map(|record| record.task + 1).max().unwrap_or(1);
         self.next.set(kept.next.max(after));
         *self.patrol.borrow_mut() = kept.patrol;
@@ -122,7 +129,6 @@ impl TaskList {
             (record.task, Rc::new(Task::new(record)))
         });
         self.list.borrow_mut().extend(begun);
-        Ok(())
     }
 
     fn kept(&self) -> Kept {
@@ -143,20 +149,46 @@ impl TaskList {
                 return;
             }
             self.store.writing.set(true);
-            let stored = match serde_json::to_vec(&self.kept()) {
-                Ok(text) => {
-                    self.env.world().state().store(FILE, text).await.map_err(|error| error.to_string())
-                }
-                Err(error) => Err(error.to_string()),
-            };
-            if let Err(why) = stored {
-                tracing::error!("tasks and schedules cannot be stored: {why}");
+            let stored = self.store_now().await;
+            if stored.is_err() && self.store.ending.get() {
+                // There is nobody left who would try again.
+                self.store.dirty.set(false);
             }
             self.store.writing.set(false);
             self.attention.notify();
-            let pause = self.env.now() + PAUSE;
+            let pause = self.env.now() + if stored.is_ok() { PAUSE } else { STORE_AGAIN };
             wait_or(&self.env, self.attention.changed(), || self.attention.is_closing(), pause).await;
         }
+    }
+
+    /// Stores all there is.
+    ///
+    /// # Errors
+    /// When that cannot be stored: then it is tried again.
+    pub(super) async fn store_now(&self) -> Result<()> {
+        let _lock = self.store.lock.take(1).await;
+        self.store.dirty.set(false);
+        let stored = self.events.store_state(&FILE, &self.kept()).await;
+        if stored.is_err() {
+            self.store.dirty.set(true);
+        }
+        stored
+    }
+
+    /// Changes schedules: durable first, then in effect.
+    ///
+    /// # Errors
+    /// When that cannot be stored: then they are as before.
+    pub(super) async fn change_plans(
+        &self,
+        change: impl Fn(&mut PatrolPlan, &mut BTreeMap<Uuid, CheckPlan>),
+    ) -> Result<()> {
+        let _lock = self.store.lock.take(1).await;
+        let mut next = self.kept();
+        change(&mut next.patrol, &mut next.checks);
+        self.events.store_state(&FILE, &next).await?;
+        change(&mut self.patrol.borrow_mut(), &mut self.checks.borrow_mut());
+        Ok(())
     }
 
     /// How far tasks are is worth storing, without anybody having to look.

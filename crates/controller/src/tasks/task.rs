@@ -284,7 +284,8 @@ impl Task {
         let rate = self.rate.borrow().bytes_per_s(now).filter(|_| running);
         let left = total_bytes.saturating_sub(done_bytes);
         let eta_s =
-            rate.filter(|rate| *rate > 0.0 && total_bytes > 0).map(|rate| (left as f64 / rate).ceil() as u64);
+            // Where nothing is left to be done but to record it, nobody knows how long that takes.
+            rate.filter(|rate| *rate > 0.0 && left > 0).map(|rate| (left as f64 / rate).ceil() as u64);
         TaskInfo {
             task: record.task,
             kind: record.kind,

@@ -13,6 +13,8 @@ use crate::arrays::Arrays;
 use crate::arrays::protection::Protection;
 use crate::events::{EventCode, Events};
 use crate::interface::{ProtectionState, UpsAddress, UpsInfo};
+use crate::signals::wait_or;
+use env::sync::Signal;
 use env::{Address, Buf, Env, Stream};
 use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
@@ -23,8 +25,11 @@ use units::ByteCount;
 /// How often the UPS is asked.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How long one answer may take, the connection included.
+/// How long a connection may take, and how long one answer.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a start waits for the first answer.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// Contact is lost after so many attempts without an answer.
 const ATTEMPTS: u32 = 3;
@@ -39,6 +44,11 @@ pub(crate) struct Ups {
     heard: RefCell<UpsInfo>,
     /// Attempts without an answer, one after the other.
     unanswered: Cell<u32>,
+    /// Notified when it has answered, or has not in time.
+    heard_first: Signal,
+    /// Whether a connection is being made. One that hangs costs one task, and no further connection is tried beside it.
+    is_connecting: Cell<bool>,
+    connected: Signal,
 }
 
 impl Ups {
@@ -51,7 +61,20 @@ impl Ups {
             since_unix_s: env.unix_time(),
         });
         let (stream, unanswered) = (RefCell::default(), Cell::new(ATTEMPTS));
-        Rc::new(Ups { env: env.clone(), events, arrays, address, stream, heard, unanswered })
+        let (heard_first, is_connecting, connected) = Default::default();
+        let env = env.clone();
+        Rc::new(Ups {
+            env,
+            events,
+            arrays,
+            address,
+            stream,
+            heard,
+            unanswered,
+            heard_first,
+            is_connecting,
+            connected,
+        })
     }
 
     /// What was heard last.
@@ -59,27 +82,29 @@ impl Ups {
         self.heard.borrow().clone()
     }
 
-    /// Asks once, before volumes are started: they begin with what is so.
-    pub(crate) async fn begin(&self) {
-        let (state, reason) = self.look().await;
-        self.hear(state, reason);
+    /// Waits for the first answer, before volumes are started: they begin with what is so. A UPS that takes longer than a [moment](FIRST) delays no start;
+    /// until it answers, volumes are as careful as without it.
+    pub(crate) async fn first_answer(&self) {
+        let until = self.env.now() + FIRST;
+        wait_or(&self.env, &self.heard_first, || self.heard.borrow().reason != NOT_ASKED, until).await;
     }
 
     /// Asks for ever.
     pub(crate) async fn watch(self: Rc<Self>) {
         loop {
-            self.env.sleep(EVERY).await;
             let (state, reason) = self.look().await;
             let has_changed = self.hear(state, reason);
+            self.heard_first.notify(&self.env);
             if has_changed || state == ProtectionState::Failed {
                 // What hosts write while the battery ends is to be on the drives, too.
                 self.arrays.follow_protection().await;
             }
+            self.env.sleep(EVERY).await;
         }
     }
 
     /// What the UPS says now; what it said, as long as it may only be late.
-    async fn look(&self) -> (ProtectionState, String) {
+    async fn look(self: &Rc<Self>) -> (ProtectionState, String) {
         match self.ask().await {
             Ok(status) => {
                 self.unanswered.set(0);
@@ -143,7 +168,7 @@ impl Ups {
     ///
     /// # Errors
     /// Why there is none: a clause.
-    async fn ask(&self) -> Result<String, String> {
+    async fn ask(self: &Rc<Self>) -> Result<String, String> {
         let stream = self.connected().await?;
         let over = Rc::new(Cell::new(false));
         let (sleeper, watched, is_over) = (self.env.clone(), Rc::downgrade(&stream), over.clone());
@@ -158,15 +183,32 @@ impl Ups {
         protocol::answer(&self.address, &line?)
     }
 
-    async fn connected(&self) -> Result<Rc<dyn Stream>, String> {
+    async fn connected(self: &Rc<Self>) -> Result<Rc<dyn Stream>, String> {
         if let Some(stream) = &*self.stream.borrow() {
             return Ok(stream.clone());
         }
+        let failed = Rc::new(RefCell::new(None));
+        if !self.is_connecting.replace(true) {
+            let (this, failed) = (self.clone(), failed.clone());
+            self.env.spawn("ups connection", async move {
+                match this.connect().await {
+                    Ok(stream) => drop(this.stream.replace(Some(stream))),
+                    Err(why) => drop(failed.replace(Some(why))),
+                }
+                this.is_connecting.set(false);
+                this.connected.notify(&this.env);
+            });
+        }
+        let until = self.env.now() + LIMIT;
+        wait_or(&self.env, &self.connected, || !self.is_connecting.get(), until).await;
+        let stream = self.stream.borrow().clone();
+        stream.ok_or_else(|| failed.take().unwrap_or_else(|| "it does not answer".to_owned()))
+    }
+
+    async fn connect(&self) -> Result<Rc<dyn Stream>, String> {
         let address = Address::Tcp { host: self.address.host.clone(), port: self.address.port };
         let source = self.env.world().connect(&address).await.map_err(|error| error.to_string())?;
-        let stream = source.attach(&self.env).map_err(|error| error.to_string())?;
-        *self.stream.borrow_mut() = Some(stream.clone());
-        Ok(stream)
+        source.attach(&self.env).map_err(|error| error.to_string())
     }
 
     /// Sends the question, and receives a line.

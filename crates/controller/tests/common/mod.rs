@@ -5,7 +5,7 @@ pub mod work;
 
 use controller::{
     Command, Controller, ControllerHandle, CreateVolume, DiskMaker, DriveInfo, Error, ErrorKind, Event,
-    Options, Reply, VolumeInfo,
+    Options, Phase, Reply, VolumeInfo,
 };
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
 use env::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
@@ -91,6 +91,17 @@ impl Bench {
     }
 
     pub fn try_boot(&mut self, drives: &[&str]) -> Result<(), Stall> {
+        self.try_boot_until(drives, Phase::Started)
+    }
+
+    /// Kills the process and starts it anew; returns when the start has come so far.
+    pub fn restart_until(&mut self, drives: &[&str], phase: Phase) {
+        self.forget();
+        self.sim.restart_process();
+        self.try_boot_until(drives, phase).unwrap();
+    }
+
+    fn try_boot_until(&mut self, drives: &[&str], phase: Phase) -> Result<(), Stall> {
         self.handle = None;
         self.reports = None;
         self.shards.clear();
@@ -116,10 +127,11 @@ impl Bench {
             logs: self.logs.clone(),
             disks: self.disks.clone(),
             ups: self.ups.clone(),
+            nbd: vec!["unix:/run/nbd.sock".to_owned()],
         };
-        let handle =
-            self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;
-        self.handle = Some(handle);
+        let handle = Controller::begin(&env, options, senders, receiver);
+        self.handle = Some(handle.clone());
+        self.sim.run(async move { handle.reaches(&env, phase).await })?;
         Ok(())
     }
 
@@ -219,6 +231,12 @@ impl Bench {
     }
 
     /// Starts a volume without drives that could have served it alone, which nobody used.
+    /// Lets the controller begin what a command has led to.
+    pub fn pause_ms(&mut self, milliseconds: u64) {
+        let env = self.sim.env();
+        self.sim.run(async move { env.sleep(std::time::Duration::from_millis(milliseconds)).await }).unwrap();
+    }
+
     pub fn start_degraded(&mut self, name: &str) {
         let (volume, accept_stale_parity, degraded) = (name.into(), false, true);
         self.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).unwrap();

@@ -85,6 +85,15 @@ pub enum AccountCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Repair accounts that cannot be read, on the machine itself: with their previous version.
+    Repair {
+        /// Begin with one administrator instead, 'admin', whose password is made and printed once.
+        #[arg(long)]
+        anew: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Open a session: reads the password from standard input, a line, and prints the token. It ends when it is not used for half
     /// an hour.
     Login {

@@ -8,6 +8,8 @@ mod create;
 mod drive;
 mod explain;
 pub mod foreign;
+#[cfg(test)]
+mod hints;
 mod log;
 mod nbd;
 mod notify;
@@ -227,6 +229,11 @@ pub struct Serve {
     /// for two drives that hold the same.
     #[arg(long, value_name = "DRIVE")]
     pub log: Vec<String>,
+
+    /// How long a stop waits while nothing of it is finished, such as for a drive that hangs. Then the process ends as if it had
+    /// been killed: acknowledged writes are kept, and the next start resyncs what was being written.
+    #[arg(long, value_name = "TIME", default_value = "90s", value_parser = parse_duration)]
+    pub stop_limit: std::time::Duration,
 
     /// The number of threads that serve I/O [default: half the cores, at least one].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

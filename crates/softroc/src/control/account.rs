@@ -27,6 +27,10 @@ impl Control {
             AccountCommand::Remove { name, output } => {
                 self.show_access("DELETE", &of(name)?, None, output.json)
             }
+            AccountCommand::Repair { anew, output } => {
+                let body = json!({ "anew": anew });
+                self.show_access("POST", "/v1/accounts-repair", Some(body), output.json)
+            }
             AccountCommand::Login { name, output } => {
                 let body = json!({ "account": name, "password": password()? });
                 self.show_access("POST", "/v1/session", Some(body), output.json)

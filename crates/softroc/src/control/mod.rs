@@ -111,10 +111,11 @@ impl Control {
             )));
         }
         let volume = self.volume_info(name)?;
-        let endpoints = self.state.join(crate::serve::ENDPOINTS);
-        let listening = std::fs::read_to_string(&endpoints).unwrap_or_default();
-        let address = listening.lines().next().ok_or_else(|| {
-            Failure::failed(format!("{} does not contain the controller's NBD address", endpoints.display()))
+        let Reply::Info { info } = self.ask(&Command::Info {})? else {
+            return Err(Failure::failed("the controller's answer does not say where it serves volumes"));
+        };
+        let address = info.nbd.first().ok_or_else(|| {
+            Failure::failed(format!("the controller at {} serves no volume over NBD", self.socket.display()))
         })?;
         Ok(match address.strip_prefix("unix:") {
             Some(path) => format!("nbd+unix:///{}?socket={path}", volume.name),

@@ -21,6 +21,9 @@ pub fn judge_task(task: &TaskInfo) -> Outcome {
     let why = || task.reason.as_deref().unwrap_or("run 'softroc events'");
     match task.state {
         TaskState::Failed => return Err(Failure::failed(format!("task {number} failed: {}", why()))),
+        TaskState::Cancelled => {
+            return Err(Failure::not_well(format!("task {number} was cancelled: {}", why())));
+        }
         TaskState::Stopped => {
             return Err(Failure::not_well(format!(
                 "task {number} was stopped at {} %; 'softroc task resume {number}' continues it",
@@ -100,6 +103,7 @@ fn drive(drive: &DriveInfo) -> Option<String> {
         | DriveState::Unused
         | DriveState::Filling
         | DriveState::Spare
+        | DriveState::Foreign
         | DriveState::Log => warning.map(|why| format!("drive {} {why}", drive.name)),
         state @ (DriveState::Failed
         | DriveState::Offline

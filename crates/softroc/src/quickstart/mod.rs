@@ -41,8 +41,9 @@ pub fn run(tour: &Quickstart) -> Outcome {
             remove(drive);
         }
         // What the controller remembered of them would be eight missing drives, and what was done with them.
-        remove(&dir.join("drives.toml"));
-        remove(&dir.join("tasks.json"));
+        for file in ["drives.toml", "drives.toml.previous", "tasks.json", "tasks.json.previous"] {
+            remove(&dir.join(file));
+        }
     }
     outcome
 }

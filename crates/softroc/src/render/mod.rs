@@ -75,7 +75,8 @@ fn one_drive(drive: &DriveInfo) -> String {
     add("volumes", (!drive.volumes.is_empty()).then(|| drive.volumes.join(" ")));
     add("slot", drive.slot.map(|slot| slot.to_string()));
     let numbers = |numbers: DriveNumbers| {
-        format!("enclosure {}, slot {}, device {}", numbers.enclosure, numbers.slot, numbers.device)
+        let DriveNumbers { enclosure, slot, device, provisional } = numbers;
+        format!("enclosure {enclosure}, slot {slot}, device {device}{}", provisional_mark(provisional))
     };
     add("numbers", drive.numbers.map(numbers));
     let both = |size| match is_made_of_bytes(drive) {
@@ -203,7 +204,8 @@ fn one_volume(volume: &VolumeInfo) -> String {
     }
     list.push(("array", array_of(volume)));
     let numbers = volume.number.zip(volume.group);
-    list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}"))));
+    let mark = provisional_mark(volume.provisional);
+    list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}{mark}"))));
     list.extend(volume.reshape.as_ref().map(|way| ("reshape", reshape::progress(way))));
     for (what, progress) in [("resync", &volume.resync), ("initialisation", &volume.initialisation)] {
         let text = |progress: &controller::Progress| {
@@ -308,6 +310,11 @@ fn array_of(volume: &VolumeInfo) -> String {
     format!("{len} at {start} of each of {}{beside}; {free} free", counted(volume.drives.len(), "drive"))
 }
 
+/// Behind numbers that may have been others before.
+fn provisional_mark(is_provisional: bool) -> &'static str {
+    if is_provisional { " (provisional: see 'softroc health')" } else { "" }
+}
+
 fn controller_facts(info: &ControllerInfo) -> String {
     let mut list = vec![
         ("controller", format!("softroc {}, running since {}", info.version, date(info.started_unix_s))),
@@ -324,6 +331,9 @@ fn controller_facts(info: &ControllerInfo) -> String {
         ("hosts", info.hosts.to_string()),
         ("levels", info.levels.join(" ")),
     ];
+    if !info.awaited.is_empty() {
+        list.push(("starting", format!("waits for {}", info.awaited.join(", "))));
+    }
     list.extend(
         info.ups
             .as_ref()

@@ -186,7 +186,11 @@ fn task(tree: &mut Tree, task: &TaskInfo) {
     let state = match task.state {
         TaskState::Running => 1,
         TaskState::Paused => 2,
-        TaskState::Waiting | TaskState::Stopped | TaskState::Done | TaskState::Failed => 3,
+        TaskState::Waiting
+        | TaskState::Stopped
+        | TaskState::Done
+        | TaskState::Failed
+        | TaskState::Cancelled => 3,
     };
     let mut put = |column, value: Value<'_>| tree.column(TASKS, row, column, value);
     put(2, Value::Text(&task.kind.to_string()));

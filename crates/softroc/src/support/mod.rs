@@ -186,9 +186,14 @@ fn named(event: &Event, scrubber: &mut Scrubber) {
 
 /// What the state folder has: a list of all of it, and what is no secret.
 fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
-    for name in SECRET {
+    // What earlier versions of them hold is secret, too.
+    let versions = SECRET.iter().flat_map(|name| {
+        let aside = (1..=8).map(move |number| format!("{name}.unreadable-{number}"));
+        [(*name).to_owned(), format!("{name}.previous")].into_iter().chain(aside)
+    });
+    for name in versions {
         if let Ok(bytes) = std::fs::read(folder.join(name)) {
-            let kept: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            let kept: Value = serde_json::from_slice(controller::document(&bytes)).unwrap_or_default();
             secrets_in(&kept, scrubber);
             // Names of accounts are keys there.
             if let Some(accounts) = kept["accounts"].as_object() {

@@ -31,6 +31,12 @@ impl StateStore for NoState {
     fn store<'a>(&'a self, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
         Box::pin(async { Ok(()) })
     }
+    fn replace<'a>(&'a self, _: &'a str, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn set_aside<'a>(&'a self, _: &'a str, _: &'a str) -> LocalFuture<'a, env::Result<bool>> {
+        Box::pin(async { Ok(true) })
+    }
     fn append<'a>(&'a self, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
         Box::pin(async { Ok(()) })
     }

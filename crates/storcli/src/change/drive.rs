@@ -234,10 +234,10 @@ fn good(pd: &Pd<'_>, force: bool, machine: &mut dyn Machine) -> Result<(), Refus
     match pd.drive.state {
         DriveState::Unused => Ok(()),
         DriveState::Failed => ask(machine, Command::DriveClearFailed { drive }).map(|_| ()),
-        DriveState::Refused if pd.drive.foreign && force => {
+        DriveState::Foreign if force => {
             ask(machine, Command::ForeignClear { drives: vec![drive] }).map(|_| ())
         }
-        DriveState::Refused if pd.drive.foreign => {
+        DriveState::Foreign => {
             Err(Refusal::new(255, "the drive carries a foreign configuration, use 'force' option"))
         }
         _ => Err(Refusal::new(WRONG_STATE, "the drive is in use, or cannot be used")),

@@ -122,7 +122,7 @@ pub(crate) fn model(drive: &DriveInfo) -> String {
 fn drive_row(view: &View, pd: &Pd<'_>) -> Vec<Value> {
     let (drive, numbers) = (pd.drive, pd.numbers);
     let group = match pd.group {
-        _ if drive.foreign => text("F"),
+        _ if drive.state == DriveState::Foreign => text("F"),
         group => number_or_dash(group),
     };
     vec![

@@ -26,8 +26,8 @@ use attach::Source;
 use chunks::Fill;
 use content::{Content, Written};
 use env::{
-    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, Error,
-    ErrorKind, HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, DriveSource, Durability, Error, ErrorKind,
+    HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -169,7 +169,7 @@ impl DriveCell {
         DriveInfo {
             name: name.to_owned(),
             identity: DriveIdentity(format!("sim:{}", self.name)),
-            kind: DriveKind::File,
+            kind: self.options.kind,
             size: self.options.size,
             logical_sector: self.options.logical_sector,
             physical_sector: self.options.physical_sector,
@@ -194,10 +194,11 @@ impl DriveCell {
             return Err(not_found(name));
         }
         if state.lease.upgrade().is_some() {
-            return Err(Error::new(
-                ErrorKind::InUse,
-                format!("drive {name} is held by another controller (process {})", state.lease_of),
-            ));
+            let holder = match state.lease_of == process {
+                true => "in use by this very process".to_owned(),
+                false => format!("held by another controller (process {})", state.lease_of),
+            };
+            return Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")));
         }
         let lease = Arc::new(Lease);
         state.lease = Arc::downgrade(&lease);

@@ -1,0 +1,224 @@
+//! Drives that do not answer when they are looked at: they hold up nothing but what is about them.
+
+use crate::common::{Bench, MIB, drive_options};
+use controller::{AddSpare, Command, CreateVolume, DriveState, ErrorKind, Phase, Reply, VolumeState};
+use std::time::Duration;
+use world_sim::SimDrive;
+
+const LEN: u64 = 256 << 10;
+
+/// A mirror on `a` and `b`, stopped in order.
+fn stopped_mirror(seed: u64, drives: usize) -> Bench {
+    let mut bench = Bench::in_order(seed, 2, drives);
+    let names = ["a", "b", "c", "d"];
+    bench.boot(&names[..drives]);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.write("data", 0, 1, LEN);
+    bench.settle("data");
+    bench.ask(Command::Shutdown {}).unwrap();
+    bench
+}
+
+fn drive(bench: &Bench, name: &str) -> SimDrive {
+    bench.sim.drive(name).unwrap()
+}
+
+fn seconds_since(bench: &Bench, begun: env::Instant) -> f64 {
+    bench.sim.env().now().since(begun).as_secs_f64()
+}
+
+fn info(bench: &mut Bench) -> controller::ControllerInfo {
+    match bench.ask(Command::Info {}) {
+        Ok(Reply::Info { info }) => info,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn add(drive: &str) -> Command {
+    Command::DriveAdd { drive: drive.into(), size_bytes: None }
+}
+
+#[test]
+fn an_array_that_is_complete_serves_while_another_drive_is_silent() {
+    let mut bench = stopped_mirror(1, 3);
+    drive(&bench, "c").hold();
+    let begun = bench.sim.env().now();
+    bench.restart_until(&[], Phase::Serving);
+    bench.expect("data", 0, 1, LEN);
+    assert!(seconds_since(&bench, begun) < 1.0, "{}", seconds_since(&bench, begun));
+    assert_eq!(info(&mut bench).awaited, ["c"]);
+    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("no health") };
+    assert!(health.sentence.contains("it waits for 1 drive: c"), "{}", health.sentence);
+    // It is used as soon as it answers.
+    drive(&bench, "c").release();
+    bench.wait(1);
+    assert_eq!(info(&mut bench).awaited, [""; 0]);
+    assert_eq!(bench.drive("c").state, DriveState::Unused);
+}
+
+/// A command that comes while drives are opened waits for a moment.
+#[test]
+fn a_start_that_takes_long_says_so() {
+    let mut bench = stopped_mirror(2, 2);
+    bench.restart_until(&[], Phase::Opening);
+    assert!(
+        matches!(bench.ask(Command::VolumeList {}), Ok(Reply::Volumes { volumes }) if volumes.len() == 1)
+    );
+    bench.expect("data", 0, 1, LEN);
+    bench.ask(Command::Shutdown {}).unwrap();
+    // A volume whose drives have not answered is listed, and is not said to be gone.
+    for name in ["a", "b"] {
+        drive(&bench, name).hold();
+    }
+    bench.restart_until(&[], Phase::Opening);
+    let begun = bench.sim.env().now();
+    let volume = bench.show("data");
+    assert!(seconds_since(&bench, begun) < 3.0, "{}", seconds_since(&bench, begun));
+    let waits = "'data' waits for drives that have not answered since the start of the controller: a, b";
+    assert_eq!(volume.reasons, [waits]);
+    assert!(bench.ask(Command::EventsList { last: None }).is_ok());
+    for name in ["a", "b"] {
+        drive(&bench, name).release();
+    }
+    bench.wait(1);
+    bench.expect("data", 0, 1, LEN);
+}
+
+/// The half that was away while hosts wrote on is there at once, the other one after `silent_s` seconds.
+fn newer_half_is_slow(seed: u64, silent_s: u64) {
+    let mut bench = Bench::in_order(seed, 2, 2);
+    bench.boot(&["a", "b"]);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.write("data", 0, 1, LEN);
+    bench.settle("data");
+    drive(&bench, "b").vanish();
+    bench.write("data", 0, 2, LEN);
+    bench.settle("data");
+    bench.forget();
+    bench.sim.restart_process();
+    drive(&bench, "b").come_back();
+    drive(&bench, "a").hold();
+    bench.restart_until(&[], Phase::Serving);
+    for _ in 0..silent_s {
+        let volume = bench.show("data");
+        assert_eq!(
+            volume.state,
+            VolumeState::Offline,
+            "it is not started with the older half: {:?}",
+            volume.reasons
+        );
+        bench.wait(1);
+    }
+    drive(&bench, "a").release();
+    // A drive that could not be opened is tried again every 30 s.
+    for _ in 0..65 {
+        if bench.show("data").state == VolumeState::Optimal {
+            break;
+        }
+        bench.wait(1);
+    }
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 0, 2, LEN);
+    for name in ["a", "b"] {
+        bench.ask(crate::common::take_offline(name)).unwrap();
+        bench.expect("data", 0, 2, LEN);
+        bench.ask(Command::DriveOnline { drive: name.into() }).unwrap();
+        bench.settle("data");
+    }
+}
+
+#[test]
+fn the_older_half_of_a_mirror_waits_for_the_newer_one() {
+    newer_half_is_slow(3, 5);
+}
+
+#[test]
+fn the_older_half_of_a_mirror_never_serves_what_the_newer_one_overwrote() {
+    newer_half_is_slow(4, 45);
+}
+
+#[test]
+fn commands_about_a_silent_drive_are_refused_in_time_and_hold_up_no_other() {
+    let mut bench = Bench::in_order(5, 2, 4);
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    drive(&bench, "c").hold();
+    drive(&bench, "d").hold();
+    let begun = bench.sim.env().now();
+    let silent: Vec<_> = [
+        add("d"),
+        Command::SpareAdd(AddSpare { drive: "c".into(), ..AddSpare::default() }),
+        Command::VolumeCreate(CreateVolume {
+            name: "more".into(),
+            level: "raid1".into(),
+            drives: vec!["c".into(), "d".into()],
+            ..CreateVolume::default()
+        }),
+        Command::ForeignList {},
+    ]
+    .into_iter()
+    .map(|command| bench.begin_ask(command))
+    .collect();
+    // Beside them, another command is carried out at once.
+    bench.ask(Command::VolumeSet { volume: "data".into(), name: "other".into() }).unwrap();
+    assert!(seconds_since(&bench, begun) < 0.5, "{}", seconds_since(&bench, begun));
+    let answers = bench.sim.run(async move {
+        let mut answers = Vec::new();
+        for answer in silent {
+            answers.push(answer.await);
+        }
+        answers
+    });
+    let answers = answers.unwrap();
+    assert!(seconds_since(&bench, begun) < 3.0, "{}", seconds_since(&bench, begun));
+    for answer in &answers[..3] {
+        let error = answer.as_ref().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+        assert!(error.message.contains("has not answered within 2 s"), "{error}");
+    }
+    assert!(answers[3].is_ok(), "{answers:?}");
+    // The same command finds it when it has answered.
+    drive(&bench, "d").release();
+    bench.wait(1);
+    bench.ask(add("d")).unwrap();
+}
+
+/// A spare that is being looked at while it does not answer takes a slot when it answers, and what it said before is forgotten.
+#[test]
+fn what_a_drive_said_before_it_was_written_is_dropped() {
+    let mut bench = Bench::in_order(6, 2, 3);
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    bench.ask(Command::SpareAdd(AddSpare { drive: "c".into(), ..AddSpare::default() })).unwrap();
+    // One operation of the look takes long: what is read of it is of before, and comes after.
+    drive(&bench, "c").stall_next(1, Duration::from_secs(20));
+    let looks = bench.begin_ask(Command::ForeignList {});
+    bench.wait(1);
+    drive(&bench, "b").vanish();
+    bench.write("data", 0, 3, LEN);
+    bench.wait(40);
+    drop(looks);
+    let taken = bench.drive("c");
+    assert!(matches!(taken.state, DriveState::Online | DriveState::Rebuilding), "{taken:?}");
+    bench.settle("data");
+    drive(&bench, "a").vanish();
+    bench.expect("data", 0, 3, LEN);
+}
+
+/// As many looks as one likes at a drive that hangs cost one operation of it.
+#[test]
+fn a_drive_that_hangs_is_asked_once() {
+    let mut bench = Bench::new(7, 1, 1);
+    bench
+        .sim
+        .add_drive("slow", world_sim::DriveOptions { size: units::ByteCount(64 * MIB), ..drive_options() });
+    bench.boot(&["a"]);
+    drive(&bench, "slow").hold();
+    for _ in 0..20 {
+        bench.refused(ErrorKind::Unavailable, add("slow"));
+        bench.wait(1);
+    }
+    assert!(drive(&bench, "slow").in_flight() <= 2, "{}", drive(&bench, "slow").in_flight());
+}
