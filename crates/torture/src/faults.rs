@@ -13,6 +13,7 @@ use crate::silent;
 use crate::tally::Deed;
 use env::IoErrorKind;
 pub use kinds::Fault;
+pub(crate) use kinds::START_LIMIT;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};

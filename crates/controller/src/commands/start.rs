@@ -122,6 +122,8 @@ impl Commands {
             ups.first_answer().await;
         }
         let mut tried = BTreeSet::new();
+        // A drive may answer while arrays are started.
+        let mut answers = all.inventory.answers();
         let mut is_over = all.lifecycle.start_all(&mut tried).await;
         if is_over {
             all.lifecycle.add_given_log(&options.logs).await;
@@ -141,9 +143,10 @@ impl Commands {
         drop(changes);
         let goes_on = || !all.attention.is_closing();
         while !is_over && goes_on() {
-            all.inventory.next_answer(goes_on).await;
+            all.inventory.next_answer(answers, goes_on).await;
             let _changes = all.reconciler.turn().take(1).await;
             if goes_on() {
+                answers = all.inventory.answers();
                 is_over = all.lifecycle.start_all(&mut tried).await;
                 if is_over {
                     all.lifecycle.add_given_log(&options.logs).await;

@@ -26,6 +26,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(super) struct Opening {
     awaited: RefCell<Vec<Rc<Drive>>>,
+    /// How many first looks are over.
+    ended: Cell<u64>,
     changed: Signal,
 }
 
@@ -82,6 +84,7 @@ impl Inventory {
             self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, &drive));
         }
         self.opening.awaited.borrow_mut().retain(|other| !Rc::ptr_eq(other, &drive));
+        self.opening.ended.set(self.opening.ended.get() + 1);
         self.opening.changed.notify(&self.env);
     }
 
@@ -95,11 +98,15 @@ impl Inventory {
         self.opening.awaited.borrow().iter().any(|other| Rc::ptr_eq(other, drive))
     }
 
-    /// Waits until another of them has answered, or is not awaited any more.
-    pub(crate) async fn next_answer(&self, goes_on: impl Fn() -> bool) {
-        let before = self.opening.awaited.borrow().len();
-        let is_less = || self.opening.awaited.borrow().len() < before || !goes_on();
-        self.opening.changed.wait_until(&self.env, is_less).await;
+    /// How many drives have answered since the start, or are not awaited any more.
+    pub(crate) fn answers(&self) -> u64 {
+        self.opening.ended.get()
+    }
+
+    /// Waits until there are more [answers](Self::answers) than those that the caller has taken in.
+    pub(crate) async fn next_answer(&self, taken_in: u64, goes_on: impl Fn() -> bool) {
+        let is_more = || self.opening.ended.get() > taken_in || !goes_on();
+        self.opening.changed.wait_until(&self.env, is_more).await;
     }
 
     /// Has those look again whether they go on that wait for an answer.

@@ -4,6 +4,9 @@ use crate::tally::Deed;
 use std::time::Duration;
 use world_sim::Rng;
 
+/// How long a start waits for a drive of this machine.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(30);
+
 /// What can happen to a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -110,7 +113,9 @@ impl Fault {
             // A drive that refuses a write goes out where its volume can do without it.
             Fault::Stuck { refuses, .. } => refuses,
             Fault::Slows(..) | Fault::Busy(..) => false,
-            Fault::Holds(time) | Fault::Stalls(_, time) => time >= limit,
+            Fault::Holds(time) => time >= limit,
+            // A start looks at a drive step by step, and goes on without it when it has not answered all of them in time.
+            Fault::Stalls(count, time) => time >= limit || time * count as u32 >= START_LIMIT,
         }
     }
 

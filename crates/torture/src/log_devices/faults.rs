@@ -1,7 +1,7 @@
 //! What happens to log devices, while a process runs and between two.
 
 use super::{OnLog, Standing, distrust};
-use crate::faults::{delay, later, later_to};
+use crate::faults::{START_LIMIT, delay, later, later_to};
 use crate::scene::Scene;
 use crate::tally::Deed;
 use env::IoErrorKind;
@@ -49,7 +49,8 @@ impl Fault {
     /// Whether nobody may rely on the device any more.
     fn may_cost_it(self, limit: Duration) -> bool {
         match self {
-            Fault::Hangs(time) | Fault::Stalls(_, time) => time >= limit,
+            Fault::Hangs(time) => time >= limit,
+            Fault::Stalls(count, time) => time >= limit || time * count as u32 >= START_LIMIT,
             fault => !matches!(fault, Fault::Slows(..)),
         }
     }
