@@ -10,7 +10,8 @@ use std::path::Path;
 const DAMAGES: [&str; 5] = ["empty", "garbage", "cut off", "folder", "from the future"];
 
 fn damage(path: &str, how: &str) {
-    let content = std::fs::read(path).expect("it is kept");
+    // A channel's queue is there only while something waits.
+    let content = std::fs::read(path).unwrap_or_default();
     let new = match how {
         "empty" => Vec::new(),
         "garbage" => vec![0xA5; 300],
