@@ -177,7 +177,7 @@ pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result
     Ok(World {
         now_unix_s,
         host,
-        info,
+        info: *info,
         health,
         volumes,
         drives,

@@ -134,7 +134,7 @@ pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, quer
     let may = Action::Subscriptions.is_for(caller.role);
     let subscriptions = if may { desk.subscriptions.list() } else { Vec::new() };
     let known = World {
-        info,
+        info: *info,
         volumes,
         drives,
         spares,

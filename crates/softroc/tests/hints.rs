@@ -10,12 +10,15 @@ use common::Controller;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// What is done before a hint is followed.
+type Prepare = fn(&mut Controller);
+
 /// A state, and what an operator does first where a message says so ("connect the drive and run ...").
 struct Scene {
     name: &'static str,
     build: fn(&mut Controller),
     /// Commands that begin so are run when that is done.
-    first: &'static [(&'static str, fn(&mut Controller))],
+    first: &'static [(&'static str, Prepare)],
     /// At least these are said.
     says: &'static [&'static str],
 }

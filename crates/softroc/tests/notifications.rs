@@ -223,7 +223,9 @@ fn a_pulled_drive_is_one_message_on_each_channel_with_the_same_code() {
     }
     let code = "drive.failed";
     until("the hook was told", || text(&hooked).contains(code));
-    until("the web was told", || web.lock().expect("not poisoned").iter().any(|(_, body)| body.contains(code)));
+    until("the web was told", || {
+        web.lock().expect("not poisoned").iter().any(|(_, body)| body.contains(code))
+    });
     assert_eq!(text(&hooked).matches(code).count(), 1, "{}", text(&hooked));
     let heard = web.lock().expect("not poisoned").clone();
     let of_drive: Vec<_> = heard.iter().filter(|(_, body)| body.contains(code)).collect();

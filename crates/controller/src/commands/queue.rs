@@ -161,7 +161,7 @@ impl Commands {
             Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
-            Command::Info {} => Ok(Reply::Info { info: self.info() }),
+            Command::Info {} => Ok(Reply::Info { info: Box::new(self.info()) }),
             Command::Health {} => Ok(Reply::Health { health: self.health_report() }),
             Command::AlarmShow {} => Ok(Reply::Alarm { alarm: self.events.alarm() }),
             Command::DiskList {} => Ok(Reply::Disks { disks: self.attached.all() }),

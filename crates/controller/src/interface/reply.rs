@@ -135,7 +135,7 @@ pub enum Reply {
     /// The controller.
     Info {
         /// It.
-        info: ControllerInfo,
+        info: Box<ControllerInfo>,
     },
     /// Everything that is counted or measured.
     Metrics {

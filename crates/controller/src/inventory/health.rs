@@ -26,11 +26,14 @@ const WORN_OUT_PERCENT: u8 = 100;
 /// How long the health of a drive is waited for.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What a drive says of its health.
+type Answer = std::result::Result<DriveHealth, IoError>;
+
 /// What drives say of their health.
 #[derive(Default)]
 struct Answers {
     expected: Cell<usize>,
-    come: RefCell<Vec<(Rc<Drive>, std::result::Result<DriveHealth, IoError>)>>,
+    come: RefCell<Vec<(Rc<Drive>, Answer)>>,
     changed: Signal,
 }
 

@@ -302,10 +302,10 @@ impl Lifecycle {
         }
         self.forget_taken(&array, std::slice::from_ref(&drive));
         // The order named it.
-        if let Some(failure) = self.inventory.failure_of(&drive) {
-            if let Err(error) = self.inventory.clear_failed(&failure).await {
-                tracing::warn!("{error}");
-            }
+        if let Some(failure) = self.inventory.failure_of(&drive)
+            && let Err(error) = self.inventory.clear_failed(&failure).await
+        {
+            tracing::warn!("{error}");
         }
         self.arrays.go_on_with(&array).await;
         let note = match array.places()[slot].replacement.is_some() {

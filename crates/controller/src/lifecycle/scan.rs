@@ -47,11 +47,11 @@ impl Lifecycle {
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
         drive.set_zeroed(drive.is_zeroed() || size.is_some());
-        if known.is_none() {
-            if let Err(error) = self.inventory.add(vec![drive.clone()]).await {
-                drive.close();
-                return Err(error);
-            }
+        if known.is_none()
+            && let Err(error) = self.inventory.add(vec![drive.clone()]).await
+        {
+            drive.close();
+            return Err(error);
         }
         let notes = self.assemble_with(&drive).await;
         Ok((drive, notes))
