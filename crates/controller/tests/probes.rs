@@ -29,7 +29,7 @@ fn seconds_since(bench: &Bench, begun: env::Instant) -> f64 {
 
 fn info(bench: &mut Bench) -> controller::ControllerInfo {
     match bench.ask(Command::Info {}) {
-        Ok(Reply::Info { info }) => info,
+        Ok(Reply::Info { info }) => *info,
         other => panic!("{other:?}"),
     }
 }

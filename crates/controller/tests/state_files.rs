@@ -112,7 +112,7 @@ fn tasks(bench: &mut Bench) -> Vec<TaskInfo> {
 
 fn info(bench: &mut Bench) -> controller::ControllerInfo {
     match bench.ask(Command::Info {}) {
-        Ok(Reply::Info { info }) => info,
+        Ok(Reply::Info { info }) => *info,
         other => panic!("{other:?}"),
     }
 }
