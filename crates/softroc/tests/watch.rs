@@ -194,6 +194,11 @@ fn health_is_a_sentence_what_to_do_and_an_exit_code() {
     controller.softroc(&["drive", "add", "--create", common::DRIVE, &new]).ok();
     controller.softroc(&["drive", "replace", "data:1", "--with", &new]).ok();
     controller.wait_optimal("data");
+    // The drive that failed is named until it is forgotten.
+    let left = controller.softroc(&["health"]);
+    let todo = format!("softroc drive forget {}", drives[1]);
+    assert!(left.code == 1 && left.stdout.contains(&todo), "{}", left.stdout);
+    controller.softroc(&["drive", "forget", &drives[1]]).ok();
     until("all is well", || controller.softroc(&["health"]).code == 0);
     let nobody = softroc(&["health", "--state", &controller.folder.file("nobody")]);
     assert_eq!(nobody.code, 3, "{}", nobody.stderr);
