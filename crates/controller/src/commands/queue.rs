@@ -6,6 +6,7 @@ use crate::arrays::array::Array;
 use crate::commands::handle::{Answer, Asked, Occurrence, Request};
 use crate::events::EventCode;
 use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy};
+use crate::inventory::Drive;
 use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
 use crate::signals::wait_or;
 use env::mailbox;
@@ -22,6 +23,14 @@ pub(super) struct Change {
     command: Command,
     caller: Option<Caller>,
     answer: Answer,
+    /// Drives that were looked at for it. Those that it does not register are closed when it is done.
+    looked: Vec<Rc<Drive>>,
+}
+
+impl Change {
+    fn new(command: Command, caller: Option<Caller>, answer: Answer) -> Change {
+        Change { command, caller, answer, looked: Vec::new() }
+    }
 }
 
 impl Commands {
@@ -37,8 +46,10 @@ impl Commands {
         }
         match asked {
             Asked::Command(command, caller) => match self.phase.get() {
-                Phase::Opening if !command.is_for_a_start() => self.hold(Change { command, caller, answer }),
-                _ => self.carry_out(Change { command, caller, answer }),
+                Phase::Opening if !command.is_for_a_start() => {
+                    self.hold(Change::new(command, caller, answer))
+                }
+                _ => self.carry_out(Change::new(command, caller, answer)),
             },
             Asked::Note(Occurrence { code, subject, cause, effect, text, by }) => {
                 let report = || self.events.report(code, &subject, &cause, &effect, text);
@@ -70,7 +81,7 @@ impl Commands {
         });
     }
 
-    fn carry_out(self: &Rc<Self>, Change { command, caller, answer }: Change) {
+    fn carry_out(self: &Rc<Self>, Change { command, caller, answer, .. }: Change) {
         if command.waits_for_others() {
             // It takes as long as drives or the kernel take; nothing else has to wait for it.
             let this = self.clone();
@@ -101,14 +112,15 @@ impl Commands {
                     // A change before it may wait for a drive.
                     self.arrays.wait_no_longer();
                 }
-                self.prepare(Change { command, caller, answer });
+                self.prepare(Change::new(command, caller, answer));
             }
         }
     }
 
     /// A change waits for its turn. Drives that it looks at are looked at before: one that does not answer holds up nothing but this change.
-    fn prepare(self: &Rc<Self>, change: Change) {
+    fn prepare(self: &Rc<Self>, mut change: Change) {
         let looks = self.lifecycle.drives_to_look_at(&change.command);
+        change.looked.clone_from(&looks);
         if looks.is_empty() {
             return self.queue(change);
         }
@@ -213,7 +225,7 @@ impl Commands {
             let waiting = || !self.changes.borrow().is_empty();
             self.change_waiting.wait_until(&self.env, waiting).await;
             let next = self.changes.borrow_mut().pop_front();
-            if let Some(Change { command, caller, answer }) = next {
+            if let Some(Change { command, caller, answer, looked }) = next {
                 let _turn = self.reconciler.turn().take(1).await;
                 let (asked, only_looks) = (Order::of(&command), command.only_looks());
                 let change = self.change(command);
@@ -222,6 +234,7 @@ impl Commands {
                     self.note_asked(caller.as_ref(), &asked, told, &reply);
                     self.number().await;
                 }
+                self.inventory.let_untaken_go(&looked);
                 answer(reply);
                 self.attention.look_after();
             }

@@ -46,6 +46,8 @@ pub(crate) struct Drive {
     pub(super) is_unread: Cell<bool>,
     /// Whether it is to have all of its room from the next start on.
     pub(super) wants_room: Cell<bool>,
+    /// It was given at the start, and nobody has looked yet whether it was made for a drive.
+    pub(super) is_unchecked: Cell<bool>,
     /// Ways to it that were closed while writes were under way.
     left: RefCell<Vec<Access>>,
     /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
@@ -87,6 +89,7 @@ impl Drive {
             is_told: Cell::new(false),
             is_unread: Cell::new(false),
             wants_room: Cell::new(false),
+            is_unchecked: Cell::new(false),
             left: RefCell::default(),
             draining: RefCell::default(),
             problem: RefCell::default(),

@@ -64,8 +64,8 @@ impl Inventory {
             self.drives.borrow_mut().push(drive.clone());
             self.opening.awaited.borrow_mut().push(drive.clone());
             drive.set_problem(Some(opening(&drive)));
-            let is_given = !hints.drives.contains(spec);
-            self.env.spawn("first look", self.clone().first_look(drive.clone(), is_given));
+            drive.is_unchecked.set(!hints.drives.contains(spec));
+            self.env.spawn("first look", self.clone().first_look(drive.clone()));
             let until = patience.min(self.env.now() + probe::USUAL);
             wait_or(&self.env, &self.opening.changed, || !self.is_awaited(&drive), until).await;
         }
@@ -74,15 +74,11 @@ impl Inventory {
         self.events.leave_to_health(self.store_drives().await);
     }
 
-    /// The first look at a drive. One that was given, and was not made for a drive, is not registered.
-    async fn first_look(self: Rc<Self>, drive: Rc<Drive>, is_given: bool) {
+    /// The first look at a drive.
+    async fn first_look(self: Rc<Self>, drive: Rc<Drive>) {
         drive.look_within(&self.env, probe::start_limit(&drive.spec)).await;
         self.let_wanted_grow(&drive).await;
-        if is_given && let Err(why) = drive.check_made_for_a_drive(&self.env).await {
-            tracing::error!("{why}");
-            drive.close();
-            self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, &drive));
-        }
+        self.keeps_given(&drive).await;
         self.opening.awaited.borrow_mut().retain(|other| !Rc::ptr_eq(other, &drive));
         self.opening.ended.set(self.opening.ended.get() + 1);
         self.opening.changed.notify(&self.env);
@@ -156,6 +152,27 @@ impl Inventory {
             }
             stays
         });
+    }
+
+    /// A command is done: drives that were looked at for it and that it has not registered are [let go](Self::let_newcomer_go), so that
+    /// others can use them.
+    pub(crate) fn let_untaken_go(&self, looked: &[Rc<Drive>]) {
+        let is_registered = |drive: &Rc<Drive>| self.drives.borrow().iter().any(|one| Rc::ptr_eq(one, drive));
+        looked.iter().filter(|drive| !is_registered(drive)).for_each(|drive| self.let_newcomer_go(drive));
+    }
+
+    /// Whether a drive that was given at the start stays registered: not if it is a file that was not made for a drive. It may be opened long after
+    /// the start.
+    pub(crate) async fn keeps_given(&self, drive: &Rc<Drive>) -> bool {
+        if drive.access().is_none() || !drive.is_unchecked.replace(false) {
+            return true;
+        }
+        let Err(why) = drive.check_made_for_a_drive(&self.env).await else { return true };
+        tracing::error!("{why}");
+        drive.close();
+        self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, drive));
+        self.events.leave_to_health(self.store_drives().await);
+        false
     }
 
     /// A drive that a command named is not registered: it is closed, but for one that has not answered yet, which the command may find when it is given again.

@@ -73,6 +73,9 @@ impl Lifecycle {
         if late.is_empty() {
             return;
         }
+        for drive in &late {
+            self.inventory.keeps_given(drive).await;
+        }
         self.take_in_labels().await;
         for drive in late.iter().filter(|drive| drive.array().is_some()) {
             let Some((array, _)) = self.arrays.place_of(drive) else { continue };

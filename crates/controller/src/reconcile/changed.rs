@@ -39,7 +39,11 @@ impl Reconciler {
         let is_closed = |drive: &Rc<Drive>| drive.access().is_none() && drive.spare().is_none();
         closed.retain(|drive| is_closed(drive) && !self.arrays.is_in_use(drive) && !drive.is_volatile());
         self.inventory.look_at(closed.clone()).await;
-        closed.iter().filter(|drive| drive.access().is_some()).for_each(|drive| drive.note_late());
+        for drive in closed.iter().filter(|drive| drive.access().is_some()) {
+            if self.inventory.keeps_given(drive).await {
+                drive.note_late();
+            }
+        }
     }
 
     /// A drive is not what it was.
