@@ -206,15 +206,22 @@ impl Run {
         scene.machine.log.is_elsewhere.set(is_elsewhere);
         if !is_elsewhere {
             for file in [REMEMBERED_LOG, REMEMBERED_DELETED] {
-                sim.put_stored(file, self.sim.stored(file));
+                self.copy_stored(&mut sim, file);
             }
         }
         if setup.larger.is_some() {
             // One that does not know how large drives were would have to be told, each time.
-            sim.put_stored(REMEMBERED_DRIVES, self.sim.stored(REMEMBERED_DRIVES));
+            self.copy_stored(&mut sim, REMEMBERED_DRIVES);
         }
         trace(&scene, &mut sim);
         (sim, scene)
+    }
+
+    /// What is stored under a name, and its previous version: the file itself may be damaged or missing.
+    fn copy_stored(&self, sim: &mut Sim, file: &str) {
+        for name in [file.to_owned(), format!("{file}.previous")] {
+            sim.put_stored(&name, self.sim.stored(&name));
+        }
     }
 
     /// Takes the result of a life over copies, and lets go of what it left behind.

@@ -289,7 +289,7 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
 fn what_a_log_was_said_to_have_outlasts_a_power_cut() {
     let options =
         Options { write_back: true, logged: Logged::Always, log: Log::Always, ..Options::default() };
-    let summary = run_all(90000..90013, &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(90000..90016, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let logged: u64 = summary.levels.values().map(|tally| tally.logged).sum();
     let cuts: u64 = summary.levels.values().map(|tally| tally.of(Deed::PowerCut)).sum();
