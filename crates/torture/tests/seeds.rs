@@ -33,11 +33,11 @@ fn missing(summary: &Summary) -> Vec<String> {
 #[test]
 fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let options = Options { levels: Level::ALL.to_vec(), ..Options::default() };
-    let summary = run_all(0..360, &options, Times::Twice, THREADS, |_, _| true);
+    let summary = run_all(0..420, &options, Times::Twice, THREADS, |_, _| true);
     assert_fine(&summary);
     let tally = &summary.tally;
-    assert_eq!(summary.seeds, 360);
-    assert!(tally.ops >= 360 * 2000, "{tally:?}");
+    assert_eq!(summary.seeds, 420);
+    assert!(tally.ops >= 420 * 2000, "{tally:?}");
     assert!(tally.inquests > 900 && tally.removals > 4000 && tally.checks > 800, "{tally:?}");
     let missing = missing(&summary);
     // What happens depends on when it happens: a change of the product may move a rare thing out of these seeds.
@@ -289,7 +289,7 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
 fn what_a_log_was_said_to_have_outlasts_a_power_cut() {
     let options =
         Options { write_back: true, logged: Logged::Always, log: Log::Always, ..Options::default() };
-    let summary = run_all(90000..90016, &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(90000..90030, &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let logged: u64 = summary.levels.values().map(|tally| tally.logged).sum();
     let cuts: u64 = summary.levels.values().map(|tally| tally.of(Deed::PowerCut)).sum();
