@@ -137,6 +137,31 @@ fn the_older_half_of_a_mirror_never_serves_what_the_newer_one_overwrote() {
     newer_half_is_slow(4, 45);
 }
 
+/// A drive answered between the moment in which a start read all labels that were there and the one in which it asked which drives are to be waited
+/// for: it was in neither, and its volume was not started though it could be.
+#[test]
+fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
+    let mut bench = Bench::in_order(11, 2, 3);
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.write("data", 0, 1, LEN);
+    bench.settle("data");
+    drive(&bench, "c").vanish();
+    bench.write("data", 0, 2, LEN);
+    bench.settle("data");
+    for milliseconds in (440..700).step_by(4) {
+        bench.ask(Command::Shutdown {}).unwrap();
+        // What is known of arrays is stored anew, which takes a while.
+        bench.sim.put_stored("arrays.toml", None);
+        bench.sim.put_stored("arrays.toml.previous", None);
+        drive(&bench, "b").stall_next(1, Duration::from_millis(milliseconds));
+        bench.restart(&[]);
+        let volume = bench.show("data");
+        assert_eq!(volume.state, VolumeState::Degraded, "{milliseconds} ms: {:?}", volume.reasons);
+        bench.expect("data", 0, 2, LEN);
+    }
+}
+
 #[test]
 fn commands_about_a_silent_drive_are_refused_in_time_and_hold_up_no_other() {
     let mut bench = Bench::in_order(5, 2, 4);

@@ -49,9 +49,10 @@ impl Lifecycle {
     /// [drives that have not answered](crate::inventory::Inventory::awaited), unless it is complete without them: one of them may have a newer
     /// history than the drives that are here. Whether all arrays have been tried.
     pub(crate) async fn start_all(self: &Rc<Self>, tried: &mut BTreeSet<Uuid>) -> bool {
+        // Before labels are taken in: a drive that answers meanwhile is no longer awaited, and its label comes with the next try.
+        let awaited = self.inventory.awaited();
         self.take_in_labels().await;
         self.list_missing();
-        let awaited = self.inventory.awaited();
         for array in self.arrays.all() {
             if tried.contains(&array.uuid) || array.is_running() {
                 continue;
