@@ -74,7 +74,7 @@ impl Lifecycle {
         awaited.is_empty()
     }
 
-    /// Which of the drives that have not answered an array waits for. One that another array names as its member is not its own.
+    /// Which of the drives that have not answered an array waits for: any of them may be its own, as names of devices change between starts.
     pub(super) fn waits_for(&self, array: &Array, awaited: &[Rc<Drive>]) -> Vec<String> {
         let places = array.places();
         let label = array.label();
@@ -88,18 +88,7 @@ impl Lifecycle {
         if is_complete {
             return Vec::new();
         }
-        let is_of = |array: &Array, drive: &Drive| {
-            let names = |member: &ondisk::Member| {
-                member.name == drive.name
-                    || member.replacement.as_ref().is_some_and(|other| other.name == drive.name)
-            };
-            array.label().member.iter().any(names)
-        };
-        let others = self.arrays.all();
-        let is_anothers = |drive: &Drive| {
-            others.iter().any(|other| other.uuid != array.uuid && is_of(other, drive)) && !is_of(array, drive)
-        };
-        awaited.iter().filter(|drive| !is_anothers(drive)).map(|drive| drive.name.clone()).collect()
+        awaited.iter().map(|drive| drive.name.clone()).collect()
     }
 
     /// Reports the volumes of an array that are not served after its start.
