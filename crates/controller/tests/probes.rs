@@ -269,3 +269,25 @@ fn a_drive_that_hangs_is_asked_once() {
     }
     assert!(drive(&bench, "slow").in_flight() <= 2, "{}", drive(&bench, "slow").in_flight());
 }
+
+/// The drive that was to be replaced did not answer while its replacement was recorded, and went out by that very change: the new drive took the slot
+/// at once. The order was answered with an error, its label was erased, and nothing remembered the drive for the next start.
+#[test]
+fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
+    let mut bench = Bench::in_order(13, 2, 3);
+    bench.add_drives(&["d"], 64 * MIB);
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.write("data", 0, 1, LEN);
+    bench.settle("data");
+    drive(&bench, "b").hold();
+    let replace = Command::DriveReplace { drive: "b".into(), with: "d".into(), destroy_data: false };
+    let Ok(Reply::Drive { notes, .. }) = bench.ask(replace) else { panic!("it is replaced") };
+    assert_eq!(notes, ["it is being rebuilt from the other drives; the volume can be used meanwhile"]);
+    bench.restart(&[]);
+    bench.settle("data");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    assert_eq!(bench.drive("d").state, DriveState::Online);
+    drive(&bench, "a").vanish();
+    bench.expect("data", 0, 1, LEN);
+}

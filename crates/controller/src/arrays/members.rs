@@ -265,7 +265,8 @@ impl Arrays {
         }
     }
 
-    /// Begins to fill a drive with what a slot's drive holds, while that one serves. The caller has the metadata turn.
+    /// Begins to fill a drive with what a slot's drive holds, while that one serves; where that one fails meanwhile, the drive takes the slot instead. The
+    /// caller has the metadata turn.
     ///
     /// # Errors
     /// When it could not be recorded, or a shard cannot use the drive; all is as it was then.
@@ -297,6 +298,10 @@ impl Arrays {
         places[slot].replacement = Some(drive.clone());
         array.set_places(places);
         let recorded = self.commit(array, next, Vec::new()).await;
+        if recorded && array.is_taken_over(slot) {
+            // The old drive went out by this very change, and the new one takes the slot at once.
+            return Ok(());
+        }
         if !recorded || array.label().member[slot].replacement.is_none() {
             self.drop_place_of_replacement(array, slot);
             self.inventory.take_label_off(drive, &array.names()).await;
