@@ -11,7 +11,7 @@ use crate::setup::{Place, ReadsSetup};
 use crate::tally::Deed;
 use controller::{
     AddSpare, Command, DriveInfo, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable,
-    SuspendedBy, TaskInfo, TaskKind, TaskState, WriteHole, WriteMode,
+    SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo, WriteHole, WriteMode,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -56,6 +56,11 @@ pub(crate) fn back(shown: &DriveInfo, drive: String) -> Command {
     }
 }
 
+/// Whether a slot has a drive again, if only to be rebuilt.
+fn has_come_back(shown: &VolumeInfo, slot: DriveIndex) -> bool {
+    !out_of(shown).contains(slot) || shown.drives[slot.as_usize()].state == DriveState::Rebuilding
+}
+
 /// An operator brings every drive back that is out and there. `must`: nothing keeps him from it.
 pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
     let scene = &host.scene;
@@ -76,7 +81,7 @@ pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
                     break;
                 }
                 // It came back by itself, or another one has its place by now.
-                Err(_) if !out_of(&host.show().await?).contains(slot) => break,
+                Err(_) if has_come_back(&host.show().await?, slot) => break,
                 // It may still have operations under way from before it went out: they return some time.
                 Err(_) if must && host.env.now() < end => host.env.sleep(Duration::from_millis(100)).await,
                 Err(error) if must => {
