@@ -285,7 +285,12 @@ fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     let Ok(Reply::Drive { notes, .. }) = bench.ask(replace) else { panic!("it is replaced") };
     assert_eq!(notes, ["it is being rebuilt from the other drives; the volume can be used meanwhile"]);
     bench.restart(&[]);
-    bench.settle("data");
+    for _ in 0..100 {
+        if bench.show("data").state == VolumeState::Optimal {
+            break;
+        }
+        bench.wait(1);
+    }
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     assert_eq!(bench.drive("d").state, DriveState::Online);
     drive(&bench, "a").vanish();
