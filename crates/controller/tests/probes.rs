@@ -137,8 +137,8 @@ fn the_older_half_of_a_mirror_never_serves_what_the_newer_one_overwrote() {
     newer_half_is_slow(4, 45);
 }
 
-/// A drive answered between the moment in which a start read all labels that were there and the one in which it asked which drives are to be waited
-/// for: it was in neither, and its volume was not started though it could be.
+/// A drive answered after a start had read all labels, and before the start listed the drives to wait for. The
+/// start used neither its label nor waited for it, and its volume stayed offline.
 #[test]
 fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
     let mut bench = Bench::in_order(11, 2, 3);
@@ -151,7 +151,7 @@ fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
     bench.settle("data");
     for milliseconds in 440..700 {
         bench.ask(Command::Shutdown {}).unwrap();
-        // What is known of arrays is stored anew, which takes a while.
+        // The start writes the list of arrays anew. Meanwhile the drive answers.
         bench.sim.put_stored("arrays.toml", None);
         bench.sim.put_stored("arrays.toml.previous", None);
         drive(&bench, "b").stall_next(1, Duration::from_millis(milliseconds));
@@ -162,8 +162,8 @@ fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
     }
 }
 
-/// Names of devices changed between two starts, and the drive that answered late had the name that another array knew a member by: its own array
-/// did not wait for it.
+/// Device names changed between two starts, and a slow drive had a name that the label of another array lists.
+/// Its own array did not wait for it.
 #[test]
 fn an_array_waits_for_its_drive_under_a_name_of_another_array() {
     let mut bench = Bench::in_order(12, 2, 5);
@@ -270,8 +270,8 @@ fn a_drive_that_hangs_is_asked_once() {
     assert!(drive(&bench, "slow").in_flight() <= 2, "{}", drive(&bench, "slow").in_flight());
 }
 
-/// The drive that was to be replaced did not answer while its replacement was recorded, and went out by that very change: the new drive took the slot
-/// at once. The order was answered with an error, its label was erased, and nothing remembered the drive for the next start.
+/// The drive to be replaced failed while its replacement was recorded, so the new drive took the slot at once.
+/// `drive replace` returned an error, erased the new drive's label and did not register the new drive.
 #[test]
 fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     let mut bench = Bench::in_order(13, 2, 3);

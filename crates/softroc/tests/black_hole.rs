@@ -1,8 +1,8 @@
-//! What hangs for ever beside what works: a remote drive whose packets are dropped, a device whose `open()` and reads do not return, and a UPS host
-//! that is dark. The controller answers, serves hosts, lets a spare take over, and ends.
+//! A controller with a remote drive whose packets are dropped, a device whose `open()` and reads do not return,
+//! and a UPS host that does not answer. It accepts commands, serves hosts, lets a spare take over, and stops.
 //!
-//! The figures that are promised (control socket 1 s, commands 3 s, take-over 10 s) are printed. The test asks for a multiple of them, as other tests run
-//! at the same time.
+//! Each time is printed beside its limit (control socket 1 s, commands 3 s, take-over 10 s). The test allows a
+//! multiple of the limit, as other tests run at the same time.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many times as long as promised something may take beside other tests.
+/// How many times its limit a step may take beside other tests.
 const SLACK: u32 = 10;
 
 /// An address that answers no packet: the queue of its listener is full, and the kernel drops what comes.
@@ -47,14 +47,14 @@ fn signal(name: &str, child: &Child) {
     run("kill", &[&format!("-{name}"), &child.id().to_string()]);
 }
 
-/// A file whose file system does not answer when it is told to.
+/// A file on a FUSE file system that can be stopped: operations on the file do not return then.
 struct Hanging {
     folder: Folder,
     running: Vec<Child>,
 }
 
 impl Hanging {
-    /// `None`: that cannot be made here, which was said.
+    /// `None`: this machine cannot mount it; the test says why.
     fn start() -> Option<Hanging> {
         if !["nbdkit", "nbdfuse", "fusermount3"].into_iter().all(have) {
             return None;
@@ -98,7 +98,7 @@ impl Hanging {
         self.folder.file("mounted/disk")
     }
 
-    /// Nothing that is asked of the file returns from now on.
+    /// From now on no operation on the file returns.
     fn hang(&self) {
         self.running.iter().rev().for_each(|child| signal("STOP", child));
     }
@@ -106,8 +106,10 @@ impl Hanging {
 
 impl Drop for Hanging {
     fn drop(&mut self) {
-        self.running.iter().for_each(|child| signal("CONT", child));
-        // It may be unmounted already.
+        // A server may have ended, and the file may be unmounted already.
+        for child in &self.running {
+            let _ = Command::new("kill").args(["-CONT", &child.id().to_string()]).status();
+        }
         let _ = Command::new("fusermount3").args(["-u", "-z", &self.folder.file("mounted")]).status();
         for child in &mut self.running {
             let _ = child.kill();
@@ -116,7 +118,7 @@ impl Drop for Hanging {
     }
 }
 
-/// Does something that is promised within that time.
+/// Runs a step and checks its time against its limit.
 fn within<T>(what: &str, promised: Duration, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let result = work();
@@ -126,13 +128,13 @@ fn within<T>(what: &str, promised: Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What is written to each volume.
+/// How much is written to each volume, in bytes.
 const LEN: usize = 1 << 20;
 
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(3);
 
-/// Makes a volume of those drives, and writes what is to be read later.
+/// Creates a volume and writes the pattern that `reads_back` expects.
 fn written(controller: &Controller, name: &str, level: &str, drives: &[&String]) {
     let drives: Vec<String> = drives.iter().map(ToString::to_string).collect();
     controller.create(name, level, &drives).ok();
@@ -213,7 +215,7 @@ fn what_hangs_for_ever_holds_up_nothing_else() {
     reads_back(&controller, "local");
     take_over(&controller, d, spare);
     every_command_answers(&controller, &remote, &device, &format!("nbd://{address}/another"));
-    // The halves that hang might have gone on alone: when the deadline of a start is over, an operator decides.
+    // The half that hangs might have newer data: an operator decides to start without it.
     for name in ["remote", "device"] {
         until("it is served", || controller.softroc(&["volume", "start", name, "--degraded"]).code == 0);
         reads_back(&controller, name);

@@ -217,7 +217,7 @@ impl Run {
         (sim, scene)
     }
 
-    /// What is stored under a name, and its previous version: the file itself may be damaged or missing.
+    /// Copies a state file and its previous version, which counts where the file is damaged or missing.
     fn copy_stored(&self, sim: &mut Sim, file: &str) {
         for name in [file.to_owned(), format!("{file}.previous")] {
             sim.put_stored(&name, self.sim.stored(&name));

@@ -114,7 +114,7 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that failed once, with caches or without, with what was wrong.
-const AS_DRAWN: [(u64, bool, &str); 30] = [
+const AS_DRAWN: [(u64, bool, &str); 32] = [
     (
         10_899_218,
         false,
@@ -232,6 +232,16 @@ const AS_DRAWN: [(u64, bool, &str); 30] = [
         1_529_090_675,
         false,
         "parity that was accepted as it is counted a write to blocks that stayed listed as punctured, and count as zeros",
+    ),
+    (
+        3_416_052_257,
+        false,
+        "a drive was not registered that took the slot of a drive which failed while it was replaced (controller/tests/probes.rs)",
+    ),
+    (
+        1_543_625_028,
+        false,
+        "the harness did not expect a suspended drive to return while it was brought back",
     ),
 ];
 

@@ -265,8 +265,8 @@ impl Arrays {
         }
     }
 
-    /// Begins to fill a drive with what a slot's drive holds, while that one serves; where that one fails meanwhile, the drive takes the slot instead. The
-    /// caller has the metadata turn.
+    /// Begins to copy a slot's drive to its replacement, while the old drive serves. If the old drive fails
+    /// meanwhile, the replacement takes the slot at once. The caller has the metadata turn.
     ///
     /// # Errors
     /// When it could not be recorded, or a shard cannot use the drive; all is as it was then.
@@ -299,7 +299,7 @@ impl Arrays {
         array.set_places(places);
         let recorded = self.commit(array, next, Vec::new()).await;
         if recorded && array.is_taken_over(slot) {
-            // The old drive went out by this very change, and the new one takes the slot at once.
+            // The old drive failed while this change was recorded: the replacement takes the slot at once.
             return Ok(());
         }
         if !recorded || array.label().member[slot].replacement.is_none() {

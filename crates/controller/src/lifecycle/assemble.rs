@@ -49,7 +49,7 @@ impl Lifecycle {
     /// [drives that have not answered](crate::inventory::Inventory::awaited), unless it is complete without them: one of them may have a newer
     /// history than the drives that are here. Whether all arrays have been tried.
     pub(crate) async fn start_all(self: &Rc<Self>, tried: &mut BTreeSet<Uuid>) -> bool {
-        // Before labels are taken in: a drive that answers meanwhile is no longer awaited, and its label comes with the next try.
+        // Before labels are taken in: the label of a drive that answers meanwhile is read by the next try.
         let awaited = self.inventory.awaited();
         self.take_in_labels().await;
         self.list_missing();
@@ -74,7 +74,8 @@ impl Lifecycle {
         awaited.is_empty()
     }
 
-    /// Which of the drives that have not answered an array waits for: any of them may be its own, as names of devices change between starts.
+    /// The drives that an array waits for: all that have not answered, unless the array is complete. Device
+    /// names change between starts, so any of these drives may be a member.
     pub(super) fn waits_for(&self, array: &Array, awaited: &[Rc<Drive>]) -> Vec<String> {
         let places = array.places();
         let label = array.label();

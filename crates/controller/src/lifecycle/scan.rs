@@ -76,10 +76,12 @@ impl Lifecycle {
         for drive in &late {
             self.inventory.keeps_given(drive).await;
         }
+        // Before labels are taken in, as at a start: the label of a drive that answers meanwhile is not known yet.
+        let awaited = self.inventory.awaited();
         self.take_in_labels().await;
         for drive in late.iter().filter(|drive| drive.array().is_some()) {
             let Some((array, _)) = self.arrays.place_of(drive) else { continue };
-            if !array.is_running() && self.waits_for(&array, &self.inventory.awaited()).is_empty() {
+            if !array.is_running() && self.waits_for(&array, &awaited).is_empty() {
                 let started = self.start_array(&array, StartOrder::NONE).await;
                 self.report_not_started(&array, started.err());
             }

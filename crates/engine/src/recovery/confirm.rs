@@ -63,7 +63,8 @@ impl Recovery {
     ///
     /// The refused blocks are excluded, and until the old content is put back, parity includes the new content.
     /// The write's journal record is held until all of them are put back: after a crash, the replay punctures
-    /// the blocks that are refused again. Then the record is revoked, as a replay would undo what was put back.
+    /// the blocks that are refused again. Then the record is revoked: its replay would
+    /// overwrite the old content again.
     /// Putting back has no record of its own: a ring full of held records would have no room for it.
     /// A block is listed as punctured only after parity has been computed with zeros for it.
     ///
