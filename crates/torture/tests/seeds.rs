@@ -228,16 +228,8 @@ const AS_DRAWN: [(u64, bool, &str); 32] = [
         "the harness took it that what a slot had lost was there again once the drive that was being rebuilt there was taken out (scene/tests.rs)",
     ),
     (1_529_089_642, false, "the harness waited for a check that had failed a drive at blocks it cannot read"),
-    (
-        1_529_090_675,
-        false,
-        "parity that was accepted as it is counted a write to blocks that stayed listed as punctured, and count as zeros",
-    ),
-    (
-        3_416_052_257,
-        false,
-        "a drive was not registered that took the slot of a drive which failed while it was replaced (controller/tests/probes.rs)",
-    ),
+    (1_529_090_675, false, "accepted stale parity included a write to blocks that stayed punctured"),
+    (3_416_052_257, false, "a replacement that took its slot at once was not registered (probes.rs)"),
     (
         1_543_625_028,
         false,
