@@ -14,7 +14,8 @@
 //!
 //! # One thread, one executor
 //! An [`Executor`] runs the tasks of one shard, single-threaded; nothing in here is shared between
-//! threads but [`mailbox`] (bounded messages), [`Block`](buffers) reference counts, the counters of [`Hosts`],
+//! threads but [`mailbox`] (bounded messages), [`Feed`] (numbered items that are followed),
+//! [`Block`](buffers) reference counts, the counters of [`Hosts`],
 //! what [`Tally`] and [`Traffic`] count, what a [`DriveSource`] shares between its attachments, and [`Words`]. State lives in cells; nothing is borrowed over an await.
 //!
 //! # What outlives a process
@@ -28,6 +29,7 @@ mod credits;
 mod drive;
 mod error;
 mod executor;
+mod feed;
 mod health;
 mod hosts;
 mod kept;
@@ -59,6 +61,7 @@ pub use drive::{
 };
 pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
+pub use feed::{Feed, Gap, News, Publisher, Subscription};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
 pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
 pub use kept::{KeptMemory, KeptSize, OtherMemory, Words};
