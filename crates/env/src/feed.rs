@@ -4,12 +4,13 @@
 //!
 //! **Invariants.** Numbers never go back. A publisher never waits: it replaces the oldest item when the feed is full. A
 //! subscription is given every item above the number that it has seen, in order, or a [`Gap`] that names what was replaced
-//! before it could be delivered. It ends only when the publisher is dropped and everything is delivered.
+//! before it could be delivered. It ends only when the publisher is dropped and everything is delivered. What a feed is filled
+//! with before it is opened is delivered to nobody until then.
 //!
 //! **Fault model.** Subscribers are slow, stop, panic or come back after a restart with the number that they have seen. A
 //! number above the newest one is from a feed that began again: everything that is kept is delivered.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -24,12 +25,18 @@ struct Kept<T> {
     newest: u64,
     /// The number of the newest item that was replaced.
     replaced: u64,
+    is_open: bool,
     is_closed: bool,
-    waiting: Vec<Waker>,
+    /// Who waits, each under a number of its own.
+    waiting: BTreeMap<u64, Waker>,
+    next_reader: u64,
 }
 
 impl<T> Kept<T> {
     fn after(&self, seen: u64) -> News<T> {
+        if !self.is_open {
+            return News { gap: None, items: Vec::new() };
+        }
         let seen = if seen > self.newest { 0 } else { seen };
         let is_missing = self.replaced > seen;
         let gap = is_missing.then_some(Gap { first: seen + 1, last: self.replaced });
@@ -73,6 +80,15 @@ pub struct Feed<T>(Arc<Mutex<Kept<T>>>);
 pub struct Subscription<T> {
     feed: Feed<T>,
     seen: u64,
+    /// Under which number it waits.
+    reader: u64,
+}
+
+/// One that is given up leaves nothing behind.
+impl<T> Drop for Subscription<T> {
+    fn drop(&mut self) {
+        self.feed.kept().waiting.remove(&self.reader);
+    }
 }
 
 impl<T> Clone for Feed<T> {
@@ -82,17 +98,26 @@ impl<T> Clone for Feed<T> {
 }
 
 impl<T> Publisher<T> {
-    /// A feed that keeps the newest `most` items, at least one.
+    /// A feed that keeps the newest `most` items, at least one. It is to be opened.
     pub fn new(most: usize) -> Publisher<T> {
         let kept = Kept {
             items: VecDeque::new(),
             most: most.max(1),
             newest: 0,
             replaced: 0,
+            is_open: false,
             is_closed: false,
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
+            next_reader: 0,
         };
         Publisher(Feed(Arc::new(Mutex::new(kept))))
+    }
+
+    /// What there was before is published: readers are given items from now on.
+    pub fn open(&self) {
+        let mut kept = self.0.kept();
+        kept.is_open = true;
+        wake(kept);
     }
 
     /// Publishes an item. One with a number below the newest is kept under the newest number.
@@ -125,7 +150,7 @@ impl<T> Drop for Publisher<T> {
 fn wake<T>(mut kept: MutexGuard<'_, Kept<T>>) {
     let waiting = std::mem::take(&mut kept.waiting);
     drop(kept);
-    waiting.into_iter().for_each(Waker::wake);
+    waiting.into_values().for_each(Waker::wake);
 }
 
 impl<T> Feed<T> {
@@ -153,7 +178,25 @@ impl<T> Feed<T> {
 
     /// A reader that is given what comes after the item of that number.
     pub fn subscribe(&self, seen: u64) -> Subscription<T> {
-        Subscription { feed: self.clone(), seen }
+        let mut kept = self.kept();
+        kept.next_reader += 1;
+        Subscription { feed: self.clone(), seen, reader: kept.next_reader }
+    }
+
+    /// The number of the newest item, as soon as the feed is open; of one that has ended before: 0.
+    pub async fn begun(&self) -> u64 {
+        let reader = self.subscribe(0);
+        let begun = poll_fn(|context| {
+            let mut kept = self.kept();
+            match kept.is_open || kept.is_closed {
+                true => Poll::Ready(kept.newest),
+                false => {
+                    kept.waiting.insert(reader.reader, context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        });
+        begun.await
     }
 }
 
@@ -169,9 +212,7 @@ impl<T> Subscription<T> {
             if kept.is_closed {
                 return Poll::Ready(None);
             }
-            if !kept.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-                kept.waiting.push(context.waker().clone());
-            }
+            kept.waiting.insert(self.reader, context.waker().clone());
             Poll::Pending
         });
         let news = news.await?;
@@ -207,13 +248,19 @@ mod tests {
         }
     }
 
+    fn opened<T>(most: usize) -> Publisher<T> {
+        let publisher = Publisher::new(most);
+        publisher.open();
+        publisher
+    }
+
     fn numbers<T>(news: &News<T>) -> Vec<u64> {
         news.items.iter().map(|(number, _)| *number).collect()
     }
 
     #[test]
     fn a_reader_is_given_everything_once_and_ends_with_the_publisher() {
-        let publisher = Publisher::new(10);
+        let publisher = opened(10);
         let (mut reader, woken) = (publisher.feed().subscribe(0), Arc::new(Count::default()));
         assert!(poll(&mut reader, &woken).is_none());
         publisher.publish(3, "a");
@@ -231,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_fell_behind_is_told_what_it_misses() {
-        let publisher = Publisher::new(10);
+        let publisher = opened(10);
         (1..=100).for_each(|number| publisher.publish(number, number));
         let (mut reader, woken) = (publisher.feed().subscribe(40), Arc::new(Count::default()));
         let news = poll(&mut reader, &woken).flatten().expect("what is kept");
@@ -245,7 +292,7 @@ mod tests {
 
     #[test]
     fn numbers_that_began_again_are_all_new() {
-        let publisher = Publisher::new(10);
+        let publisher = opened(10);
         publisher.publish(1, ());
         publisher.publish(2, ());
         let (mut reader, woken) = (publisher.feed().subscribe(5000), Arc::new(Count::default()));
@@ -256,7 +303,7 @@ mod tests {
 
     #[test]
     fn much_comes_in_several_deliveries() {
-        let publisher = Publisher::new(1000);
+        let publisher = opened(1000);
         (1..=1000).for_each(|number| publisher.publish(number, ()));
         let (mut reader, woken) = (publisher.feed().subscribe(0), Arc::new(Count::default()));
         let mut all = Vec::new();
@@ -265,5 +312,34 @@ mod tests {
             all.extend(numbers(&news));
         }
         assert_eq!(all, (1..=1000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn what_a_feed_is_filled_with_is_delivered_when_it_is_open() {
+        let publisher = Publisher::new(10);
+        let (mut reader, woken) = (publisher.feed().subscribe(5), Arc::new(Count::default()));
+        publisher.publish(1, ());
+        assert!(poll(&mut reader, &woken).is_none(), "its number is not taken for one of another feed");
+        publisher.publish(5, ());
+        publisher.publish(6, ());
+        publisher.open();
+        let news = poll(&mut reader, &woken).flatten().expect("one");
+        assert_eq!((numbers(&news), news.gap), (vec![6], None));
+        let waker = Waker::from(woken.clone());
+        let begun = pin!(publisher.feed().begun());
+        assert_eq!(begun.poll(&mut Context::from_waker(&waker)), Poll::Ready(6));
+    }
+
+    #[test]
+    fn readers_that_are_given_up_leave_nothing_behind() {
+        let publisher: Publisher<()> = opened(10);
+        let woken = Arc::new(Count::default());
+        for _ in 0..100 {
+            let mut reader = publisher.feed().subscribe(0);
+            assert!(poll(&mut reader, &woken).is_none());
+            assert!(poll(&mut reader, &woken).is_none());
+            assert_eq!(publisher.feed().kept().waiting.len(), 1);
+        }
+        assert!(publisher.feed().kept().waiting.is_empty());
     }
 }
