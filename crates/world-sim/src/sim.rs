@@ -526,6 +526,11 @@ impl Sim {
         self.core.kept.borrow_mut().restore(image);
     }
 
+    /// From now on nothing is stored and nothing fails, as on a file system that hangs, or what waits is stored.
+    pub fn silence_stores(&mut self, is_silent: bool) {
+        self.core.state.borrow_mut().is_silent = is_silent;
+    }
+
     /// The next `count` stores and appends fail for want of space.
     pub fn fail_stores(&mut self, count: u64) {
         self.core.state.borrow_mut().failures = count;

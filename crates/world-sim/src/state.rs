@@ -8,6 +8,7 @@ use crate::rng::Rng;
 use env::{Error, ErrorKind, LocalFuture, StateStore};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 enum Change {
     Store(Vec<u8>),
@@ -32,7 +33,12 @@ pub(crate) struct StateFiles {
     rng: Rng,
     /// The next so many stores fail.
     pub failures: u64,
+    /// Nothing is stored, and nothing fails, until that ends.
+    pub is_silent: bool,
 }
+
+/// How often what is to be stored looks whether the silence is over.
+const SILENT: Duration = Duration::from_millis(10);
 
 impl StateFiles {
     pub fn new(seed: u64) -> StateFiles {
@@ -43,6 +49,7 @@ impl StateFiles {
             next: 0,
             rng: Rng::new(seed, "state", ""),
             failures: 0,
+            is_silent: false,
         }
     }
 
@@ -148,6 +155,9 @@ pub(crate) fn check(name: &str) -> env::Result<()> {
 impl SimState {
     async fn change(&self, name: &str, change: Change) -> env::Result<()> {
         check(name)?;
+        while self.core.state.borrow().is_silent {
+            self.core.wait(SILENT).await;
+        }
         let (key, delay, fails) = {
             let mut state = self.core.state.borrow_mut();
             let state = &mut *state;
