@@ -113,6 +113,7 @@ actions! {
     ForeignImport      "foreign-import"        -          -         yes;
     ForeignClear       "foreign-clear"         -          -         yes;
     Shutdown           "shutdown"              -          -         yes;
+    AuditList          "audit-list"            -          -         yes;
     Subscriptions      "subscriptions"         -          -         yes;
     Notifications      "notifications"         -          -         yes;
     Accounts           "accounts"              -          -         yes;
@@ -130,6 +131,7 @@ impl Action {
             Command::AlarmShow {} => Action::AlarmShow,
             Command::AlarmSet { .. } => Action::AlarmSet,
             Command::EventsList { .. } => Action::EventsList,
+            Command::AuditList { .. } => Action::AuditList,
             Command::Explain(_) => Action::Explain,
             Command::DriveList {} => Action::DriveList,
             Command::DriveShow { .. } => Action::DriveShow,

@@ -49,7 +49,7 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
     let start = |what: &str| json!({"command": "task-start", "what": what, "volume": "v"});
     let mut all = [
         named(&LISTS, json!({})),
-        named(&["schedule-list", "events-list", "info", "shutdown"], json!({})),
+        named(&["schedule-list", "events-list", "audit-list", "info", "shutdown"], json!({})),
         named(&DRIVES, json!({"drive": "d"})),
         named(&["drive-forget", "log-remove", "spare-add", "spare-remove"], json!({"drive": "d"})),
         named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
@@ -128,6 +128,8 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         let name = action.name();
         let is_look = looks.contains(&name) || name.ends_with("-list") || name.ends_with("-show");
         let expected = match () {
+            // It says who does what from where.
+            () if name == "audit-list" => Role::Administrator,
             () if is_look || own.contains(&name) => Role::ReadOnly,
             () if runs.contains(&name) => Role::Operator,
             () => Role::Administrator,

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, refuse, refused};
 use crate::gate::Peer;
-use crate::keeper::{self, Keeper};
+use crate::keeper;
 use crate::routes::Who;
 use access::{AccountChange, AccountInfo, Action, Caller, Password, Role};
 use axum::extract::connect_info::ConnectInfo;
@@ -131,15 +131,15 @@ async fn list(State(desk): State<Desk>, Extension(caller): Who) -> Response {
 }
 
 async fn add(State(desk): State<Desk>, Extension(caller): Who, body: Body<Add>) -> Response {
-    answered(added(&desk.keeper, &caller, body).await)
+    answered(added(&desk, &caller, body).await)
 }
 
-async fn added(keeper: &Keeper, caller: &Caller, body: Body<Add>) -> Result<AccessReply> {
-    caller.may(Action::Accounts)?;
+async fn added(desk: &Desk, caller: &Caller, body: Body<Add>) -> Result<AccessReply> {
+    desk.may(caller, Action::Accounts, "accounts")?;
     let Add { name, role, password, must_change } = read(body)?;
     let made = password.is_none();
     let password = password.map_or_else(made_password, Ok)?;
-    let account = keeper.add(&caller.named(), &name, role, &password, must_change || made).await?;
+    let account = desk.keeper.add(&caller.named(), &name, role, &password, must_change || made).await?;
     Ok(AccessReply::Account { account, password: made.then(|| password.reveal().to_owned()) })
 }
 
@@ -155,34 +155,35 @@ async fn set(
     Path(name): Path<String>,
     body: Body<Set>,
 ) -> Response {
-    answered(changed(&desk.keeper, &caller, &name, body).await)
+    answered(changed(&desk, &caller, &name, body).await)
 }
 
-async fn changed(keeper: &Keeper, caller: &Caller, name: &str, body: Body<Set>) -> Result<AccessReply> {
+async fn changed(desk: &Desk, caller: &Caller, name: &str, body: Body<Set>) -> Result<AccessReply> {
     let Set { name: new_name, role, enabled, password, new_password, must_change, unlock } = read(body)?;
     let is_own = caller.account.as_deref() == Some(name);
     let is_more = new_name.is_some() || role.is_some() || enabled.is_some() || must_change.is_some();
     let of_own = is_own && password.is_some() && !is_more && !new_password && !unlock;
-    caller.may(if of_own { Action::OwnPassword } else { Action::Accounts })?;
+    desk.may(caller, if of_own { Action::OwnPassword } else { Action::Accounts }, name)?;
     if password.is_some() && new_password {
         return Err(Error::new(ErrorKind::Invalid, "give a password, or have one made, not both"));
     }
     let password = if new_password { Some(made_password()?) } else { password };
     let must_change = if new_password { Some(true) } else { must_change };
     let change = AccountChange { name: new_name, role, enabled, password: None, must_change, unlock };
-    let account = keeper.set(caller, name, change, password.as_ref()).await?;
+    let account = desk.keeper.set(caller, name, change, password.as_ref()).await?;
     let told = password.filter(|_| new_password).map(|password| password.reveal().to_owned());
     Ok(AccessReply::Account { account, password: told })
 }
 
 async fn repair(State(desk): State<Desk>, Extension(caller): Who, body: Body<Repair>) -> Response {
-    answered(repaired(&desk.keeper, &caller, body))
+    answered(repaired(&desk, &caller, body).await)
 }
 
-fn repaired(keeper: &Keeper, caller: &Caller, body: Body<Repair>) -> Result<AccessReply> {
-    caller.may(Action::Accounts)?;
+async fn repaired(desk: &Desk, caller: &Caller, body: Body<Repair>) -> Result<AccessReply> {
     let Repair { anew } = read(body)?;
-    Ok(match keeper.repair(&caller.named(), anew)? {
+    let keeper = &desk.keeper;
+    let repair = async { keeper.repair(&caller.named(), anew) };
+    Ok(match desk.order((caller, Action::Accounts), ("account-repair", "accounts"), repair).await? {
         Some((name, password)) => {
             let password = Some(password.reveal().to_owned());
             AccessReply::Account { account: keeper.show(name)?, password }
@@ -192,7 +193,10 @@ fn repaired(keeper: &Keeper, caller: &Caller, body: Body<Repair>) -> Result<Acce
 }
 
 async fn remove(State(desk): State<Desk>, Extension(caller): Who, Path(name): Path<String>) -> Response {
-    let removed = caller.may(Action::Accounts).and_then(|()| desk.keeper.remove(&caller.named(), &name));
+    let removed = match desk.may(&caller, Action::Accounts, &name) {
+        Ok(()) => desk.keeper.remove(&caller.named(), &name).await,
+        Err(denied) => Err(denied),
+    };
     answered(removed.map(|()| AccessReply::Done { notes: vec![format!("the account '{name}' is removed")] }))
 }
 

@@ -80,6 +80,14 @@ pub fn call(place: &Place, command: &Command) -> Result<Reply> {
     request(place, "POST", "/v1/command", Some(&body))
 }
 
+/// The events after the one of that number, as soon as there are any, or none after `wait_s` seconds.
+///
+/// # Errors
+/// Those of the request; `Unavailable` when no controller answers there.
+pub fn events_after(place: &Place, seen: u64, wait_s: u64) -> Result<Reply> {
+    request(place, "GET", &format!("/v1/events?after={seen}&wait_s={wait_s}"), None)
+}
+
 /// Asks about accounts: an address below `/v1`, and what is sent there.
 ///
 /// # Errors

@@ -1,15 +1,17 @@
 //! What open pages of the console are told as it happens: the parts that have changed, as server-sent events.
 //!
-//! A page asks once. Here it is looked for a new event every quarter of a second, which costs the controller one short answer, and
-//! every two seconds for what changes without one, such as how far a task is; a page gets only what is not as it shows it.
+//! A page asks once. It is drawn anew when there is a new event, at most four times a second, and every two seconds for what changes
+//! without one, such as how far a task is; a page gets only what is not as it shows it. While the controller is too busy to answer,
+//! an open page stays as it is.
 
 use crate::desk::Desk;
-use crate::{console_routes, events, gate};
+use crate::{console_routes, gate};
 use access::Caller;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use controller::ErrorKind;
 use http_body_util::BodyExt;
 use http_body_util::channel::{Channel, Sender};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use webconsole::{Shown, Viewer};
 
-/// How often it is looked for a new event.
+/// A page is drawn anew no more often.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// How often for what changes without one.
@@ -83,18 +85,22 @@ async fn follow(desk: Desk, open: Open, mut sender: Sender<Bytes>) {
             let _ = sender.send_data(Bytes::from_static(SIGNED_OUT.as_bytes())).await;
             return;
         }
-        let Some(latest) = events::newest(&desk, 1).await else { return };
-        let latest = latest.last().map_or(0, |event| event.number);
+        let latest = desk.controller.events().newest();
         let is_due = looked.is_none_or(|looked| looked.elapsed() >= WHOLE);
         let mut text = String::new();
         if is_due || newest != Some(latest) {
             newest = Some(latest);
             looked = Some(Instant::now());
             let asked = console_routes::world_of(&desk, &open.caller, &open.name, &open.query);
-            let Ok(world) = asked.await else { return };
-            let page = webconsole::page(&world, &open.viewer, &open.name, &open.query);
-            if let Some(parts) = page.changed(&mut shown) {
-                text = format!("event: parts\ndata: {parts}\n\n");
+            match asked.await {
+                Ok(world) => {
+                    let page = webconsole::page(&world, &open.viewer, &open.name, &open.query);
+                    if let Some(parts) = page.changed(&mut shown) {
+                        text = format!("event: parts\ndata: {parts}\n\n");
+                    }
+                }
+                Err(error) if error.kind == ErrorKind::Busy => {}
+                Err(_) => return,
             }
         }
         if text.is_empty() && said.elapsed() >= PULSE {

@@ -15,14 +15,17 @@ pub(crate) type Told = Option<(String, String)>;
 /// # Errors
 /// `Denied`, and those of what is asked.
 pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, owner: &str, order: &Order) -> Result<Told> {
-    caller.may(order.action())?;
+    if !matches!(order, Order::Command(_)) {
+        desk.may(caller, order.action(), "console")?;
+    }
+    let of = order.action();
     match order {
         Order::Command(command) => {
             let reply = desk.ask(caller, command.clone()).await?;
             desk.told_once.keep(owner, reply.notes());
         }
         Order::TestChannel(name) => office::test(desk, caller, name).await?,
-        Order::RemoveChannel(name) => office::remove(desk, caller, name)?,
+        Order::RemoveChannel(name) => office::remove(desk, caller, name).await?,
         Order::AddAccount(name, role) => {
             let password = made_password()?;
             desk.keeper.add(&caller.named(), name, *role, &password, true).await?;
@@ -43,13 +46,17 @@ pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, owner: &str, order: 
         Order::SetRole(name, role) => {
             set(desk, caller, name, AccountChange { role: Some(*role), ..AccountChange::default() }).await?;
         }
-        Order::RemoveAccount(name) => desk.keeper.remove(&caller.named(), name)?,
+        Order::RemoveAccount(name) => desk.keeper.remove(&caller.named(), name).await?,
         Order::Measure(order) => {
             // Whether there is such a volume is known at once; what else may be in the way is told with the measurement.
             desk.ask(caller, Command::VolumeShow { volume: order.volume.clone() }).await?;
-            desk.workbench.measure(order, caller.named())?;
+            let measure = async { desk.workbench.measure(order, caller.named()) };
+            desk.order((caller, of), ("benchmark", &order.volume), measure).await?;
         }
-        Order::StopMeasuring => desk.workbench.stop_measuring()?,
+        Order::StopMeasuring => {
+            let stop = async { desk.workbench.stop_measuring() };
+            desk.order((caller, of), ("benchmark-stop", "controller"), stop).await?;
+        }
         Order::Predict(order) => desk.workbench.predict(order)?,
         Order::StopPredicting => desk.workbench.stop_predicting()?,
     }

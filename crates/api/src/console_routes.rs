@@ -5,7 +5,6 @@
 
 use crate::console_orders::{self, Told};
 use crate::desk::{Desk, refused, status};
-use crate::events;
 use crate::gate::{self, Peer};
 use crate::keeper;
 use crate::routes::LONGEST_BODY;
@@ -170,7 +169,7 @@ pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result
         return Err(unexpected());
     };
     let last = Some(events);
-    let Reply::Events { events } = desk.ask(caller, Command::EventsList { last }).await? else {
+    let Reply::Events { events } = desk.ask(caller, Command::EventsList { last, about: None }).await? else {
         return Err(unexpected());
     };
     let (now_unix_s, host) = (keeper::unix_time(), desk.machine.host.clone());
@@ -230,11 +229,9 @@ pub(crate) async fn world_of(
 async fn foreign(desk: &Desk, caller: &Caller, world: &World) -> Result<Reply> {
     let question = Command::ForeignList {};
     caller.may(Action::of(&question))?;
-    let event = events::newest(desk, 1).await.and_then(|events| events.last().map(|event| event.number));
+    let event = desk.controller.events().newest();
     let drives = world.drives.iter().map(|drive| format!("{} {}", drive.name, drive.state)).collect();
-    desk.holdings
-        .of(std::time::Instant::now(), event.unwrap_or_default(), drives, desk.ask(caller, question))
-        .await
+    desk.holdings.of(std::time::Instant::now(), event, drives, desk.ask(caller, question)).await
 }
 
 /// The fields of an address. What cannot be read is none.

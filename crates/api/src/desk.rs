@@ -55,7 +55,13 @@ impl Desk {
     /// # Errors
     /// `Denied`, and those of the command.
     pub(crate) async fn ask(&self, caller: &Caller, command: Command) -> Result<Reply> {
-        caller.may(Action::of(&command))?;
+        if let Err(denied) = caller.may(Action::of(&command)) {
+            if !command.only_looks() {
+                let given = controller::order_of(&command, Some(&caller.named()));
+                self.controller.refused(given, denied.clone());
+            }
+            return Err(denied);
+        }
         let stops = command == Command::Shutdown {};
         let (answer, receiver) = answer();
         self.controller.ask_as(Some(caller.named()), command, answer);

@@ -1,6 +1,7 @@
 //! Accounts and sessions as they are kept: the file, the clock, and the hashing, which has threads of its own.
 
 use crate::files::{self, Files};
+use crate::orders;
 use access::{
     AccountChange, AccountInfo, Accounts, Caller, Cost, Hash, KeptAccounts, Limits, Password, Role,
     SessionInfo, Sessions, Verdict,
@@ -240,8 +241,32 @@ impl Keeper {
         Ok(done)
     }
 
+    /// Records what became of an order.
+    async fn recorded<T>(
+        &self,
+        by: &controller::Caller,
+        (order, name): (&str, &str),
+        what: &str,
+        done: Result<T>,
+    ) -> Result<T> {
+        let given = orders::given(by, order, name, serde_json::json!({ "change": what }));
+        orders::recorded(&self.controller, given, done).await
+    }
+
     /// Makes an account.
     pub(crate) async fn add(
+        &self,
+        by: &controller::Caller,
+        name: &str,
+        role: Role,
+        password: &Password,
+        must_change: bool,
+    ) -> Result<AccountInfo> {
+        let done = self.added(by, name, role, password, must_change).await;
+        self.recorded(by, ("account-add", name), &format!("added, {role}"), done).await
+    }
+
+    async fn added(
         &self,
         by: &controller::Caller,
         name: &str,
@@ -259,6 +284,21 @@ impl Keeper {
     /// Changes an account, and its password if one is given. Its sessions end, but the one that asks, unless only its name or
     /// a lock is concerned.
     pub(crate) async fn set(
+        &self,
+        by: &Caller,
+        name: &str,
+        change: AccountChange,
+        password: Option<&Password>,
+    ) -> Result<AccountInfo> {
+        let mut what = described(&change);
+        if password.is_some() {
+            what.push_str(", password");
+        }
+        let done = self.set_as(by, name, change, password).await;
+        self.recorded(&by.named(), ("account-set", name), &what, done).await
+    }
+
+    async fn set_as(
         &self,
         by: &Caller,
         name: &str,
@@ -285,10 +325,12 @@ impl Keeper {
     }
 
     /// Removes an account, and ends its sessions.
-    pub(crate) fn remove(&self, by: &controller::Caller, name: &str) -> Result<()> {
-        self.change(by, name, "removed", |accounts| accounts.remove(name))?;
-        self.state().sessions.close_of(name, None);
-        Ok(())
+    pub(crate) async fn remove(&self, by: &controller::Caller, name: &str) -> Result<()> {
+        let removed = self.change(by, name, "removed", |accounts| accounts.remove(name));
+        if removed.is_ok() {
+            self.state().sessions.close_of(name, None);
+        }
+        self.recorded(by, ("account-remove", name), "removed", removed).await
     }
 
     /// An account.
@@ -355,8 +397,24 @@ impl Keeper {
         Ok((session, token, account))
     }
 
-    /// The account of a name and a password.
+    /// The account of a name and a password. That somebody was refused is counted in the audit trail.
     async fn sign_in(&self, name: &str, password: &Password, from: &str) -> Result<AccountInfo> {
+        let account = self.tried(name, password, from).await;
+        if let Err(refused) = &account {
+            // Another name may be a password that was typed into the wrong field.
+            let user = match self.show(name) {
+                Ok(account) => account.name,
+                Err(_) => "unknown account".to_owned(),
+            };
+            let origin = Origin::Network { address: from.to_owned() };
+            let by = controller::Caller { user: user.clone(), origin };
+            let given = orders::given(&by, "sign-in", &user, serde_json::Value::Null);
+            self.controller.refused(given, refused.clone());
+        }
+        account
+    }
+
+    async fn tried(&self, name: &str, password: &Password, from: &str) -> Result<AccountInfo> {
         if self.check().is_err() {
             // Not why: who asks is not known.
             let sentence = "nobody can sign in over the network until the accounts are repaired; root does that on the machine itself";

@@ -27,6 +27,8 @@
 //! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
 //! | `console_routes`, `console_live` | the console (crate `webconsole`), and what its open pages are told |
 //! | `console_orders` | what its forms ask for, carried out |
+//! | `supervise` | consumers of events that must not end |
+//! | `orders` | what is carried out here, recorded in the audit trail |
 //! | `holdings`, `told_once` | what unused drives hold, asked once for each change; what somebody is told on the page that follows |
 //! | `workbench` | who measures and predicts for the console |
 //! | `traffic` | what hosts asked of volumes in the last quarter of an hour |
@@ -55,11 +57,13 @@ mod keeper;
 mod manage;
 mod metrics;
 mod notify;
+mod orders;
 mod port;
 mod redfish_routes;
 mod routes;
 mod server;
 mod subscriptions;
+mod supervise;
 mod tls;
 mod told_once;
 mod traffic;

@@ -71,7 +71,7 @@ async fn answered(desk: &Desk, request: Request) -> Result<Response> {
     match redfish::answer(&world, caller.as_ref(), &asked) {
         Answer::Response(response) => Ok(sent(response)),
         Answer::Stream => Ok(match caller {
-            Some(caller) => crate::events::stream(desk, caller),
+            Some(caller) => crate::events::stream(desk, caller, &parts.headers),
             None => sent(redfish::unauthenticated(&Error::new(ErrorKind::Unauthenticated, "sign in first"))),
         }),
         Answer::Change(change) => {
@@ -122,7 +122,7 @@ pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, quer
     };
     let Reply::Logs { logs, .. } = desk.look(Command::LogList {}).await? else { return Err(unexpected()) };
     let Reply::Tasks { tasks } = desk.look(Command::TaskList {}).await? else { return Err(unexpected()) };
-    let Reply::Events { events } = desk.look(Command::EventsList { last }).await? else {
+    let Reply::Events { events } = desk.look(Command::EventsList { last, about: None }).await? else {
         return Err(unexpected());
     };
     let (mut accounts, mut sessions) = (desk.keeper.list(), desk.keeper.sessions());
@@ -189,13 +189,17 @@ fn unknown(desk: &Desk) -> World {
     }
 }
 
-/// What resources are made of, for those who are sent events.
-pub(crate) async fn everything(desk: &Desk) -> Result<World> {
-    let Reply::Volumes { volumes } = desk.look(Command::VolumeList {}).await? else {
-        return Err(unexpected());
+/// What resources are made of, for those who are sent events. Where the controller is too busy to say, there are none.
+pub(crate) async fn world_of_events(desk: &Desk) -> World {
+    let volumes = match desk.look(Command::VolumeList {}).await {
+        Ok(Reply::Volumes { volumes }) => volumes,
+        _ => Vec::new(),
     };
-    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else { return Err(unexpected()) };
-    Ok(World { volumes, drives, ..unknown(desk) })
+    let drives = match desk.look(Command::DriveList {}).await {
+        Ok(Reply::Drives { drives }) => drives,
+        _ => Vec::new(),
+    };
+    World { volumes, drives, ..unknown(desk) }
 }
 
 fn unexpected() -> Error {
@@ -230,11 +234,18 @@ async fn carried_out(
             }
             return Ok(Done::Replies(replies));
         }
-        Asked::CloseSession(id) => {
+        Asked::CloseSession(id) if caller.session.as_deref() == Some(id.as_str()) => {
             desk.keeper.close(id);
         }
+        Asked::CloseSession(id) => {
+            let close = async {
+                desk.keeper.close(id);
+                Ok(())
+            };
+            desk.order((caller, Action::OwnSession), ("session-close", id), close).await?;
+        }
         Asked::AddAccount { name, role, password, must_change, enabled } => {
-            caller.may(Action::Accounts)?;
+            desk.may(caller, Action::Accounts, name)?;
             desk.keeper.add(&caller.named(), name, *role, password, *must_change).await?;
             if !enabled {
                 let disable = AccountChange { enabled: Some(false), ..AccountChange::default() };
@@ -245,24 +256,33 @@ async fn carried_out(
             desk.keeper.set(caller, name, change.clone(), password.as_ref()).await?;
         }
         Asked::RemoveAccount(name) => {
-            caller.may(Action::Accounts)?;
-            desk.keeper.remove(&caller.named(), name)?;
+            desk.may(caller, Action::Accounts, name)?;
+            desk.keeper.remove(&caller.named(), name).await?;
         }
+        subscription => return of_subscription(desk, caller, subscription).await,
+    }
+    Ok(Done::Nothing)
+}
+
+/// Changes who gets events sent.
+async fn of_subscription(desk: &Desk, caller: &Caller, asked: &Asked) -> Result<Done> {
+    let who = (caller, Action::Subscriptions);
+    match asked {
         Asked::Subscribe { destination, context, verify_certificate } => {
-            caller.may(Action::Subscriptions)?;
-            let made = desk.subscriptions.add(destination, context, *verify_certificate)?;
+            let add = async { desk.subscriptions.add(destination, context, *verify_certificate) };
+            let made = desk.order(who, ("subscription-add", "events"), add).await?;
             crate::events::push(desk, &made);
             return Ok(Done::Subscription(made));
         }
         Asked::SetSubscription { id, context, verify_certificate } => {
-            caller.may(Action::Subscriptions)?;
-            desk.subscriptions.set(id, context.as_deref(), *verify_certificate)?;
+            let set = async { desk.subscriptions.set(id, context.as_deref(), *verify_certificate) };
+            desk.order(who, ("subscription-set", id), set).await?;
         }
         Asked::Unsubscribe(id) => {
-            caller.may(Action::Subscriptions)?;
-            desk.subscriptions.remove(id)?;
+            let remove = async { desk.subscriptions.remove(id) };
+            desk.order(who, ("subscription-remove", id), remove).await?;
         }
-        Asked::OpenSession { .. } => {}
+        _ => {}
     }
     Ok(Done::Nothing)
 }

@@ -3,7 +3,7 @@
 use crate::desk::{Desk, refuse, refused};
 use crate::metrics::{self, text::CONTENT_TYPE};
 use crate::{account_routes, console_routes, gate, redfish_routes};
-use access::Caller;
+use access::{Action, Caller};
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::header::CONTENT_TYPE as TYPE;
@@ -12,7 +12,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use controller::{Command, ErrorKind, Reply};
 use serde::Deserialize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most bytes of a request.
 pub(crate) const LONGEST_BODY: usize = 256 << 10;
@@ -113,12 +113,42 @@ async fn task(state: State<Desk>, who: Who, task: Result<Path<u64>, PathRejectio
 #[serde(deny_unknown_fields)]
 struct EventsQuery {
     last: Option<usize>,
+    about: Option<String>,
+    /// Those after the event of that number, as soon as there are any.
+    after: Option<u64>,
+    /// How long to wait for them, in seconds.
+    wait_s: Option<u64>,
 }
+
+/// The longest time for which a request waits for events, in seconds.
+const LONGEST_WAIT_S: u64 = 30;
 
 async fn events(state: State<Desk>, who: Who, query: Result<Query<EventsQuery>, QueryRejection>) -> Response {
     match query {
-        Ok(Query(query)) => ask(state, who, Command::EventsList { last: query.last }).await,
-        Err(_) => refuse(ErrorKind::Invalid, "'last' is the number of events, such as ?last=20"),
+        Ok(Query(EventsQuery { after: Some(seen), wait_s, last: None, about: None })) => {
+            events_after(&state, &who, seen, wait_s.unwrap_or(0)).await
+        }
+        Ok(Query(EventsQuery { last, about, after: None, wait_s: None })) => {
+            ask(state, who, Command::EventsList { last, about }).await
+        }
+        _ => refuse(
+            ErrorKind::Invalid,
+            "events are asked for by ?last=20, ?last=20&about=NAME, or ?after=NUMBER&wait_s=10",
+        ),
+    }
+}
+
+/// Events after the one of that number. The controller is not asked: they are there when it is busy, too.
+async fn events_after(desk: &Desk, caller: &Caller, seen: u64, wait_s: u64) -> Response {
+    if let Err(error) = caller.may(Action::EventsList) {
+        return refused(error);
+    }
+    let mut events = desk.controller.events().subscribe(seen);
+    let wait = Duration::from_secs(wait_s.min(LONGEST_WAIT_S));
+    match tokio::time::timeout(wait, events.next()).await {
+        Ok(None) => refuse(ErrorKind::Stopping, "the controller is gone; start it again"),
+        Ok(Some(events)) => Json(Reply::Events { events }).into_response(),
+        Err(_) => Json(Reply::Events { events: Vec::new() }).into_response(),
     }
 }
 

@@ -250,7 +250,7 @@ async fn serve(
     for subscription in desk.subscriptions.list() {
         events::push(&desk, &subscription);
     }
-    tokio::spawn(notify::run(desk.clone()));
+    notify::run(&desk);
     if let Some(port) = manage {
         tokio::spawn(serve_management(port, desk.clone()));
         tokio::spawn(traffic::watch(desk.clone()));

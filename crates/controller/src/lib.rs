@@ -11,7 +11,7 @@
 //!
 //! | room | what | its files |
 //! | --- | --- | --- |
-//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `metrics` what monitoring is told, `report` how all is, `explain` the plan of a request, `explain_cache` what the cache has of a volume, `audit` who asked for what, `revisions` of what is said, `numbering` of what has no number yet, `disks` of this machine, `on_its_way` what volumes that go to another layout have to wait with |
+//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `metrics` what monitoring is told, `report` how all is, `explain` the plan of a request, `explain_cache` what the cache has of a volume, `audit` orders recorded before they are answered, `revisions` of what is said, `numbering` of what has no number yet, `disks` of this machine, `on_its_way` what volumes that go to another layout have to wait with |
 //! | `reconcile` | what is wanted against what there is | `reconciler` decides, `choose` chooses a spare, `spares` are asked for and looked at, `returns` drives that come back by themselves, `changed` drives that are not what they were |
 //! | `foreign` | arrays of other controllers | `plan` whether a volume can be imported, `on_its_way` (one in the middle of a reshape), `import`, `clear` |
 //! | `ups` | what a UPS says of the power | `protocol` its lines |
@@ -20,8 +20,10 @@
 //! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `reshape` a volume moved to another layout, `store` over restarts, `asked` by operators, `plans` (schedules), `begin` by the reconciler, `schedule` and `due`, `patrol` |
 //! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `carrying_out` what it holds, `write_hole` (journals that come and go), `initialised` (which stripes hold what hosts wrote), `cache` (its memory, and when writes are answered), `lost_memory` (memory that is not here), `other_memory` (that of other controllers), `reads` (how reads use it), `protection` (what follows from the power), `drive_cache` (the drives' own write caches), `sectors` (those that hosts are told of), `reshape` (volumes on their way to another layout), `way` (what that takes, as labels say it), `arriving` (the end of that), `following` (volumes that come to other drives after one of their array), `unbegun` (what a beginning that was cut off leaves), `leaving` (members that no volume lies on then), `shifted` (a part of a drive), `members` that come and are replaced, `replacement` drives that fail, `draining` drives, `silent` ones (who is waited for), `suspended` ones, `work` that shards reported, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (which log is in use), `on_log` (journals on its devices), `data_log` (what hosts flushed, on its devices), `discarding` what they or the cache had |
 //! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `numbers` that are given once, `seen` arrays that were there once, those that were `deleted`, drives that have `grown`, `made_for` a drive or a document, `opening` at a start and for commands, `probe` with a deadline, `undo_log`, `log_labels` of log devices |
-//! | `events` | what happened | `codes` every kind of event, `alarm` that some begin, `channels` of notifications that fail, `state_files` that cannot be read or stored |
-//! | `interface` | what interfaces see: values only | `command`, `caller` (who asks), `costs` of taking a drive out, `drives`, `limits` of drives, `numbers` of drives, `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `memories` of the cache, `report` (how all is), `reshape` (from one layout to another), `alarm`, `modes` (what write modes mean) |
+//! | `audit` | every order, and what became of it | `fields` of an order without secrets, `refusals` for want of rights, counted |
+//! | `events` | what happened | `codes` every kind of event, `folding` of repeats, `storing` over restarts, `subscription` of those who follow them, `alarm` that some begin, `channels` of notifications that fail, `state_files` that cannot be read or stored |
+//! | `interface` | what interfaces see: values only | `command`, `event`, `audit` (orders as they are recorded), `caller` (who asks), `costs` of taking a drive out, `drives`, `limits` of drives, `numbers` of drives, `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `memories` of the cache, `report` (how all is), `reshape` (from one layout to another), `alarm`, `modes` (what write modes mean) |
+//! | `append_log` | lines in the state folder, in two files written in turn | |
 //! | `statefile` | how files of the state folder are kept | `frame`, the line that a file begins with |
 //! | `signals` | waiting for what others do | `attention`, `waiting` |
 //!
@@ -29,7 +31,7 @@
 //! The truth is on the drives: labels and write-intent maps (crate `ondisk`). The state store keeps hints and
 //! history: `drives.toml`, the names of drives to look at, `arrays.toml`, what was seen on them, `deleted-arrays.toml`, what was
 //! deleted, `numbers.toml`, by what numbers they are known, `attach.toml`, which volumes are disks of this machine, `alarm.toml`, whether the alarm
-//! is on, and `events.jsonl`. Losing it loses no data.
+//! is on, `events.jsonl`, and `audit.jsonl`, the orders that were given. Losing it loses no data.
 //!
 //! # A kill at any point
 //! Each file that writes to drives states its order and what a kill leaves at each step. In short: a label says
@@ -38,7 +40,9 @@
 //! volume that has lost more than its level survives acknowledges nothing and records nothing, so that it is
 //! whole when its drives are back.
 
+mod append_log;
 mod arrays;
+mod audit;
 mod commands;
 mod events;
 mod foreign;
@@ -52,21 +56,23 @@ mod statefile;
 mod tasks;
 mod ups;
 
+pub use audit::order_of;
 pub use commands::{
-    Answer, Asked, Controller, ControllerHandle, Occurrence, Options, Phase, Request, Unfinished,
+    Answer, Asked, Controller, ControllerHandle, Note, Occurrence, Options, Phase, Request, Unfinished,
 };
-pub use events::EventCode;
+pub use events::{EventCode, EventFeed, EventSubscription};
 pub use interface::{
-    AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, Blamed, CacheInfo, Caller, Command, ControllerInfo,
-    CoverageInfo, CreateVolume, DiscardLog, Discarded, DiskAnswer, DiskInfo, DiskKind, DiskMaker,
-    DiskRequest, DiskState, DiskVolume, Disks, DriveCost, DriveInfo, DriveLimit, DriveMetrics, DriveNumbers,
-    DriveState, DriveWork, Error, ErrorKind, Event, EventCount, Explain, FailureInfo, Finding, ForeignArray,
-    ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo, HealthReport, HostInfo,
-    LayoutInfo, LimitSource, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, MemoryInfo, MemoryVolume,
-    MetricsInfo, Origin, Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo, ReshapeVolume,
-    Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Settings, Severity, SpareInfo,
-    SpareKind, StartTask, Startable, SuspendedBy, SuspensionInfo, TaskInfo, TaskKind, TaskState, UpsAddress,
-    UpsInfo, VolumeInfo, VolumeMetrics, VolumeState, WellBeing, WorkInfo,
+    AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, AuditEntry, AuditOutcome, Blamed, CacheInfo, Caller,
+    Command, ControllerInfo, CoverageInfo, CreateVolume, DiscardLog, Discarded, DiskAnswer, DiskInfo,
+    DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveCost, DriveInfo, DriveLimit,
+    DriveMetrics, DriveNumbers, DriveState, DriveWork, Error, ErrorKind, Event, EventCount, Explain,
+    FailureInfo, Finding, ForeignArray, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found,
+    HealthInfo, HealthReport, HostInfo, LayoutInfo, LimitSource, LogDeviceInfo, LogDeviceState, LogInfo,
+    LogPlaceInfo, MemoryInfo, MemoryVolume, MetricsInfo, OrderGiven, Origin, Policy, Preset, Progress,
+    ProtectionState, Reply, ReshapeInfo, ReshapeVolume, Result, ScheduleInfo, Scheduled, SetPolicy,
+    SetSchedule, SetTask, Settings, Severity, SpareInfo, SpareKind, StartTask, Startable, SuspendedBy,
+    SuspensionInfo, TaskInfo, TaskKind, TaskState, UpsAddress, UpsInfo, VolumeInfo, VolumeMetrics,
+    VolumeState, WellBeing, WorkInfo,
 };
 pub use lifecycle::{DriveOperations, Preview, preview};
 pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};

@@ -10,8 +10,8 @@ use std::path::Path;
 
 const HEAD: &str = "# Events
 
-What `softroc events` lists, and `events.jsonl` keeps, one JSON object a line. This table is made from
-`crates/controller/src/events/codes.rs`: do not edit it here.
+`softroc events` lists the newest thousand events; `softroc events --about NAME` shows the history of one volume or drive.
+This table is made from `crates/controller/src/events/codes.rs`: do not edit it here.
 
 - `number`: no two events of a controller have the same; later events have higher ones. After a crash some are left out.
   Events that were stored before there were numbers have 0.
@@ -19,8 +19,29 @@ What `softroc events` lists, and `events.jsonl` keeps, one JSON object a line. T
 - `severity`: `info` is worth knowing; `warning`: redundancy or speed suffers; `critical`: data may become unavailable;
   `fatal`: data is lost or cannot be reached.
 - `subject`, `cause`, `effect`, `text`: what it happened to, why, what it changed, and all of it in one sentence.
+- `related`: what else it concerns. An event of a member drive has its array here, so that both histories have it.
+- `count`, `first_unix_s`: how many times it happened, and when first, where repeats are folded into one event.
 - `by`: who asked for the change: `user`, and `from`, which is `local` (with `uid` and `pid`) or `network` (with `address`). Left out
   where nobody did.
+
+## Repeats
+
+A fault that repeats does not fill the list. Of one code and one subject, the first three events are reported at once. Further ones are
+counted, and reported as one event with `count` after 10 seconds; while it goes on, after 20 more, 40, up to 640. The sum of all
+`count` is the number of occurrences. The first event of a critical code and its subject is never delayed. Events that an order
+causes, and those of the alarm, are never folded. More than 128 subjects at a time share one count for each code; their subject is
+`several`. A crash loses what is counted and not reported yet.
+
+## What is kept
+
+The state folder has `events.jsonl` and `events.2.jsonl`, 2 MiB each and written in turn, one JSON object a line: at least the newest
+2 MiB of events are kept, also while the controller runs for years. If the state folder is full, storing is tried again, and
+`controller.state-not-stored` and `softroc health` say so. A file of which nothing can be read is moved aside (`events.jsonl.unreadable-1`),
+as other state files are, and `controller.state-unreadable` says so; a single line that makes no sense, as a crash leaves it, is left out. Notifications, Redfish, the console and `softroc events --follow` follow the same
+list. A consumer that was away goes on from the number it has seen. What is not among the newest thousand any more is replaced by one
+`events.left-out` with the count; numbers that were left out after a crash are in that count.
+
+## Codes
 
 | code | severity | meaning |
 | --- | --- | --- |

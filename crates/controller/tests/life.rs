@@ -482,14 +482,14 @@ fn events_are_kept_over_restarts_even_with_a_torn_line() {
     assert!(bench.has_event("'data' was created"));
     let events = bench.events();
     let failed = events.iter().find(|event| event.text.contains("declared failed")).unwrap();
-    assert_eq!((failed.severity, failed.subject.as_str()), (Severity::Warning, "data"));
+    assert_eq!((failed.severity, failed.subject.as_str()), (Severity::Warning, "a"));
     assert!(failed.effect.contains("degraded"));
     let times: Vec<u64> = events.iter().map(|event| event.time_unix_s).collect();
     assert!(times.is_sorted());
     let text = String::from_utf8(bench.sim.stored("events.jsonl").unwrap()).unwrap();
     let whole = text.lines().filter(|line| serde_json::from_str::<controller::Event>(line).is_ok()).count();
     assert_eq!(whole + 1, text.lines().count());
-    match bench.ask(Command::EventsList { last: Some(1) }) {
+    match bench.ask(Command::EventsList { last: Some(1), about: None }) {
         Ok(Reply::Events { events }) => assert_eq!(events.len(), 1),
         other => panic!("{other:?}"),
     }

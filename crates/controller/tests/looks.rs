@@ -24,7 +24,8 @@ fn looks() -> Vec<Command> {
         Command::TaskList {},
         Command::TaskShow { task: 1 },
         Command::ScheduleList {},
-        Command::EventsList { last: None },
+        Command::EventsList { last: None, about: None },
+        Command::AuditList { last: None },
         Command::Explain(Explain {
             volume: Some(volume()),
             operation: "read".into(),
@@ -64,6 +65,7 @@ fn a_look_writes_nothing_and_makes_no_event() {
             "numbers.toml",
             "failed-drives.toml",
             "events.jsonl",
+            "audit.jsonl",
         ];
         names.map(|name| bench.sim.stored(name))
     };

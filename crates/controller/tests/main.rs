@@ -2,6 +2,7 @@
 
 mod alarm;
 mod arrays;
+mod audit;
 mod booting;
 mod charged;
 mod common;
@@ -11,6 +12,7 @@ mod disks;
 mod events;
 mod failed;
 mod first_losses;
+mod flood;
 mod foreign;
 mod full_list;
 mod grown;

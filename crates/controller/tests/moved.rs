@@ -197,8 +197,14 @@ fn a_drive_that_was_still_being_rebuilt_is_not_asked_about() {
     bench.ask(crate::common::take_offline("b")).unwrap();
     fill(&mut bench, "data", 101);
     bench.settle("data");
-    bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
-    assert_eq!(bench.drive("b").state, DriveState::Rebuilding);
+    // An order is answered when it is recorded: this little is rebuilt by then.
+    let asked = bench.begin_ask(Command::DriveOnline { drive: "b".into() });
+    while bench.drive("b").state != DriveState::Rebuilding {
+        assert!(!asked.is_finished(), "it is seen while it is rebuilt");
+        let until = bench.sim.now() + std::time::Duration::from_micros(50);
+        bench.sim.run_until(until).unwrap();
+    }
+    drop(asked);
     bench.sim.drive("b").unwrap().vanish();
     bench.restart(&[]);
     let info = bench.show("data");

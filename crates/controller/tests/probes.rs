@@ -76,7 +76,7 @@ fn a_start_that_takes_long_says_so() {
     assert!(seconds_since(&bench, begun) < 3.0, "{}", seconds_since(&bench, begun));
     let waits = "'data' waits for drives that have not answered since the start of the controller: a, b";
     assert_eq!(volume.reasons, [waits]);
-    assert!(bench.ask(Command::EventsList { last: None }).is_ok());
+    assert!(bench.ask(Command::EventsList { last: None, about: None }).is_ok());
     for name in ["a", "b"] {
         drive(&bench, name).release();
     }

@@ -132,9 +132,26 @@ pub fn lies_on(bench: &Bench, name: &str) -> usize {
 
 /// The newest task that moves a volume.
 pub fn task_of(bench: &mut Bench, volume: &str) -> TaskInfo {
+    find_task(bench, volume).expect("it is moved")
+}
+
+fn find_task(bench: &mut Bench, volume: &str) -> Option<TaskInfo> {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
     let moves = |task: &TaskInfo| task.kind == TaskKind::Reshape && task.volume.as_deref() == Some(volume);
-    tasks.into_iter().rev().find(moves).expect("it is moved")
+    tasks.into_iter().rev().find(moves)
+}
+
+/// Gives the order, and waits until there is a task for that volume. An order is answered when it is recorded: something has moved by then.
+fn begun(bench: &mut Bench, scene: Scene, volume: &str) -> u64 {
+    let asked = bench.begin_ask(Command::VolumeReshape(scene.order()));
+    loop {
+        if let Some(task) = find_task(bench, volume) {
+            return task.task;
+        }
+        assert!(!asked.is_finished(), "its task is seen before it is answered");
+        let until = bench.sim.now() + std::time::Duration::from_micros(2);
+        bench.sim.run_until(until).unwrap();
+    }
 }
 
 fn is_there(bench: &mut Bench, scene: Scene) -> bool {
@@ -368,8 +385,7 @@ fn an_order_of_which_nothing_has_moved_is_taken_back_as_a_whole() {
     let size = 3 * MIB;
     for (scene, stopped) in [(ADDS, "data"), (ADDS, "last"), (REMOVES, "more"), (REMOVES, "data")] {
         let mut bench = prepared(scene, 2, size);
-        reshape(&mut bench, scene.order());
-        let id = task_of(&mut bench, stopped).task;
+        let id = begun(&mut bench, scene, stopped);
         bench.ask(Command::TaskStop { task: id }).expect("nothing has moved");
         bench.wait(5);
         for name in scene.names() {
@@ -395,11 +411,10 @@ fn an_order_that_is_stopped_at_any_moment_is_taken_back_or_goes_on_as_a_whole() 
     let mut stopped = 0;
     for steps in (0..800).step_by(40) {
         let mut bench = prepared(scene, 2, size);
-        reshape(&mut bench, scene.order());
+        let id = begun(&mut bench, scene, ["data", "more"][steps / 40 % 2]);
         for _ in 0..steps {
             bench.sim.step();
         }
-        let id = task_of(&mut bench, ["data", "more"][steps / 40 % 2]).task;
         let _ = bench.ask(Command::TaskStop { task: id });
         arrive(&mut bench, scene);
         let counts: Vec<usize> = scene.names().map(|name| lies_on(&bench, name)).collect();

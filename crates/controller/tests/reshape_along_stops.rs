@@ -1,6 +1,6 @@
 //! Orders for several volumes whose beginning, or whose stop, goes wrong.
 
-use crate::common::MIB;
+use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{ADDS, Scene, arrive, expect_content, lies_on, prepared, task_of};
 use controller::{Command, TaskState};
@@ -17,6 +17,11 @@ fn nothing_begins_beside_a_beginning_that_was_cut_off() {
     for steps in (0..400).step_by(4) {
         let mut bench = prepared(SCENE, 1, size);
         let ordered = bench.begin_ask(Command::VolumeReshape(SCENE.order()));
+        // It begins when it is recorded.
+        let recorded = |bench: &Bench| bench.sim.stored("audit.jsonl").unwrap_or_default();
+        while !String::from_utf8_lossy(&recorded(&bench)).contains("volume-reshape") {
+            bench.sim.step();
+        }
         for _ in 0..steps {
             bench.sim.step();
         }

@@ -348,7 +348,9 @@ fn a_drive_that_fails_when_it_is_about_to_go_is_not_missed() {
         for _ in 0..50_000 {
             let until = bench.sim.now() + std::time::Duration::from_micros(200);
             bench.sim.run_until(until).ok()?;
-            let Ok(Reply::Events { events }) = bench.try_ask(Command::EventsList { last: None }).ok()? else {
+            let Ok(Reply::Events { events }) =
+                bench.try_ask(Command::EventsList { last: None, about: None }).ok()?
+            else {
                 return None;
             };
             if events.iter().any(|event| event.text.contains("does not use drive")) {

@@ -16,6 +16,9 @@ fn message() -> Message {
         effect: "RAID 5 goes on".to_owned(),
         text: "drive /dev/sdb failed – é\r\nBcc: x@y".to_owned(),
         by: None,
+        related: None,
+        count: 1,
+        first_unix_s: None,
     };
     Message { event, more: 2, left_out: 0 }
 }

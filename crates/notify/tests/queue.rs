@@ -14,6 +14,9 @@ fn event(number: u64, code: &str, severity: Severity, subject: &str) -> Event {
         effect: "the array goes on".to_owned(),
         text: format!("event {number}"),
         by: None,
+        related: None,
+        count: 1,
+        first_unix_s: None,
     }
 }
 

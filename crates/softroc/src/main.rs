@@ -141,6 +141,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Account(command) => control.account(command),
         Command::Notify(command) => control.notify(command),
         Command::Events(events) => control.events(events),
+        Command::Audit(audit) => control.audit(audit),
         Command::Top(top) => stats::top(&control, top),
         Command::Alarm(command) => control.alarm(command),
         Command::Snmp(SnmpCommand::Pass) => snmp::pass(&control),

@@ -42,7 +42,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
         volumes: drive.volumes.iter().map(|volume| (volume.clone(), volume_page(volume))).collect(),
         facts: facts(drive),
     };
-    let is_of = |event: &Event| event.subject == drive.name;
+    let is_of = |event: &Event| event.concerns(&drive.name);
     Some(vec![
         Part::new("drive", &head),
         Part::new("health", &health(world, drive)),

@@ -93,9 +93,10 @@ pub fn export(world: &World, query: &Query, export: Export) -> controller::Resul
             )
         }),
         Export::Csv => {
-            let mut text = "number,time,severity,code,subject,cause,effect,text\r\n".to_owned();
+            let mut text = "number,time,severity,code,subject,cause,effect,text,count\r\n".to_owned();
             for event in events {
                 let (number, severity) = (event.number.to_string(), event.severity.to_string());
+                let count = event.count.to_string();
                 let time = units::utc(event.time_unix_s);
                 let fields = [
                     &number,
@@ -106,6 +107,7 @@ pub fn export(world: &World, query: &Query, export: Export) -> controller::Resul
                     &event.cause,
                     &event.effect,
                     &event.text,
+                    &count,
                 ];
                 text.push_str(&fields.map(|field| csv_field(field)).join(","));
                 text.push_str("\r\n");

@@ -79,6 +79,8 @@ struct EventRow {
     cause: String,
     effect: String,
     by: Option<String>,
+    /// How often it happened, if more than once.
+    count: Option<u64>,
 }
 
 impl EventList {
@@ -94,6 +96,7 @@ impl EventList {
             cause: event.cause.clone(),
             effect: event.effect.clone(),
             by: event.by.as_ref().map(ToString::to_string),
+            count: Some(event.count).filter(|count| *count > 1),
         };
         let events = world.events.iter().rev().filter(|event| concerns(event)).take(most);
         EventList { events: events.map(row).collect() }

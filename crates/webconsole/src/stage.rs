@@ -62,7 +62,7 @@ impl<'w> Place<'w> {
         let has_come = |event: &&Event| {
             CAME.contains(&event.code.as_str())
                 && is_lately(event.time_unix_s)
-                && self.volume.array_volumes.contains(&event.subject)
+                && self.volume.array_volumes.iter().any(|name| event.concerns(name))
                 && event.text.starts_with(&subject)
         };
         if let Some(event) = world.events.iter().rev().find(has_come) {

@@ -87,7 +87,7 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
     };
     let slots = volume.drives.iter().map(bay).enumerate().collect();
     let policy = |policy: &Policy| (policy.clone(), Moment { at_s: policy.since_unix_s, now_s });
-    let is_of = |event: &Event| event.subject == volume.name;
+    let is_of = |event: &Event| event.concerns(&volume.name);
     Some(vec![
         Part::new("volume", &head),
         Part::new("slots", &Slots { slots }),

@@ -2,12 +2,12 @@
 
 use super::post::{self, ChannelInfo, Kept, News, Post};
 use crate::desk::Desk;
-use crate::events;
 use crate::files::{self, Files};
+use crate::supervise::supervise;
 use ::notify::{Message, Sender, Target};
-use access::Caller;
+use access::{Action, Caller};
 use controller::{
-    ControllerHandle, Error, ErrorKind, Event, EventCode, Occurrence, Origin, Result, StateFile,
+    ControllerHandle, Error, ErrorKind, Event, EventCode, EventFeed, Occurrence, Origin, Result, StateFile,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,7 +87,17 @@ fn missing(name: &str) -> Error {
 }
 
 /// Sets a channel, as a whole; one that has its secret already keeps it unless another is given. Durable first, then in effect.
-pub(crate) async fn set(desk: &Desk, caller: &Caller, mut kept: Kept) -> Result<ChannelInfo> {
+pub(crate) async fn set(desk: &Desk, caller: &Caller, kept: Kept) -> Result<ChannelInfo> {
+    let name = kept.channel.name.clone();
+    let set = async {
+        // Events from before it are not for it.
+        let newest = desk.controller.events().begun().await;
+        put(desk, caller, kept, newest)
+    };
+    desk.order((caller, Action::Notifications), ("notify-set", &name), set).await
+}
+
+fn put(desk: &Desk, caller: &Caller, mut kept: Kept, newest: u64) -> Result<ChannelInfo> {
     let office = &desk.office;
     let name = kept.channel.name.clone();
     let before = office.get(&name).ok();
@@ -105,15 +115,14 @@ pub(crate) async fn set(desk: &Desk, caller: &Caller, mut kept: Kept) -> Result<
         let sentence = format!("there are {MOST} channels already; remove one first");
         return Err(Error::new(ErrorKind::OutOfSpace, sentence));
     }
-    let seen = newest(desk).await?;
     office.store(&name, Some(&kept))?;
     let what = format!("set, to {}", kind(&target));
     match before {
         Some(post) => post.set(kept),
         None => {
-            let post = Arc::new(Post::new(&office.files, kept, seen));
+            let post = Arc::new(Post::new(&office.files, kept, newest));
             office.posts().insert(name.clone(), post.clone());
-            tokio::spawn(work(desk.clone(), post));
+            begin(desk, &post);
         }
     }
     note(desk, EventCode::NotifyChanged, &name, Some(caller), &what);
@@ -121,7 +130,12 @@ pub(crate) async fn set(desk: &Desk, caller: &Caller, mut kept: Kept) -> Result<
 }
 
 /// Removes a channel, and what waits for it.
-pub(crate) fn remove(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
+pub(crate) async fn remove(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
+    let remove = async { take_away(desk, caller, name) };
+    desk.order((caller, Action::Notifications), ("notify-remove", name), remove).await
+}
+
+fn take_away(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
     let post = desk.office.get(name)?;
     desk.office.store(name, None)?;
     desk.office.posts().remove(name);
@@ -135,6 +149,10 @@ pub(crate) fn remove(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
 
 /// Sends a message to a channel at once, past its rules and its queue.
 pub(crate) async fn test(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
+    desk.order((caller, Action::Notifications), ("notify-test", name), tried(desk, caller, name)).await
+}
+
+async fn tried(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
     let post = desk.office.get(name)?;
     let sender = &desk.office.sender;
     let by = caller.named();
@@ -148,6 +166,9 @@ pub(crate) async fn test(desk: &Desk, caller: &Caller, name: &str) -> Result<()>
         effect: "none".to_owned(),
         text: format!("this is a test of the channel '{name}'; nothing has happened"),
         by: Some(by),
+        related: None,
+        count: 1,
+        first_unix_s: None,
     };
     let sent = post::send_one(&post.kept(), &Message::of(&event), sender).await;
     let what = match &sent {
@@ -190,25 +211,27 @@ fn note(desk: &Desk, code: EventCode, name: &str, caller: Option<&Caller>, what:
     });
 }
 
-async fn newest(desk: &Desk) -> Result<u64> {
-    let events = events::newest(desk, 1).await;
-    let gone = || Error::new(ErrorKind::Stopping, "the controller is gone; start it again");
-    Ok(events.ok_or_else(gone)?.last().map_or(0, |event| event.number))
+/// Works for the channels until the controller is gone: one task follows the events, and each channel has one that sends.
+pub(crate) fn run(desk: &Desk) {
+    for post in desk.office.all() {
+        begin(desk, &post);
+    }
+    let (office, events) = (desk.office.clone(), desk.controller.events().clone());
+    supervise("the notifier", move || follow(office.clone(), events.clone()));
 }
 
-/// Works for the channels until the controller is gone: one task follows the events, and each channel has one that sends.
-pub(crate) async fn run(desk: Desk) {
-    let Ok(newest) = newest(&desk).await else { return };
-    let mut seen = desk.office.all().iter().map(|post| post.seen(newest)).min().unwrap_or(newest);
-    for post in desk.office.all() {
-        tokio::spawn(work(desk.clone(), post));
-    }
-    loop {
-        let Some(events) = events::since(&desk, &mut seen).await else { return };
-        if !events.is_empty() {
-            desk.office.all().iter().for_each(|post| post.offer(&events));
-        }
-        tokio::time::sleep(events::LOOK).await;
+fn begin(desk: &Desk, post: &Arc<Post>) {
+    let (desk, post) = (desk.clone(), post.clone());
+    supervise("a channel of notifications", move || work(desk.clone(), post.clone()));
+}
+
+/// Offers every event to every channel, from the one that a channel has seen last: also after a restart.
+async fn follow(office: Arc<Office>, feed: EventFeed) {
+    let newest = feed.begun().await;
+    let seen = office.all().iter().map(|post| post.seen(newest)).min().unwrap_or(newest);
+    let mut events = feed.subscribe(seen);
+    while let Some(events) = events.next().await {
+        office.all().iter().for_each(|post| post.offer(&events));
     }
 }
 
@@ -232,5 +255,81 @@ async fn work(desk: Desk, post: Arc<Post>) {
         if !may_be_more {
             tokio::time::sleep(LOOK).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use controller::Severity;
+    use env::Publisher;
+
+    fn event(number: u64) -> Event {
+        Event {
+            number,
+            time_unix_s: 1_700_000_000 + number,
+            code: "drive.failed".to_owned(),
+            severity: Severity::Warning,
+            subject: format!("drive {number}"),
+            related: None,
+            cause: "pulled".to_owned(),
+            effect: "the array goes on".to_owned(),
+            text: format!("event {number}"),
+            by: None,
+            count: 1,
+            first_unix_s: None,
+        }
+    }
+
+    /// The notifier with one channel.
+    fn office(files: &Files, post: Post) -> Arc<Office> {
+        let sender = Sender { host: "here".to_owned(), pid: 1, started_unix_s: 0 };
+        let posts = BTreeMap::from([("it".to_owned(), Arc::new(post))]);
+        Arc::new(Office { posts: Mutex::new(posts), files: files.clone(), sender })
+    }
+
+    /// A feed that has ended, of which the newest ten events are kept.
+    fn feed_of(numbers: std::ops::RangeInclusive<u64>) -> EventFeed {
+        let publisher = Publisher::new(10);
+        publisher.open();
+        numbers.for_each(|number| publisher.publish(number, event(number)));
+        publisher.feed().clone().into()
+    }
+
+    fn kept() -> Kept {
+        let channel = serde_json::json!({"name": "it", "target": "journal", "fold_s": 0});
+        Kept { channel: serde_json::from_value(channel).expect("a channel"), secret: None }
+    }
+
+    /// What waits for the channel, as its file has it.
+    fn waiting(folder: &std::path::Path) -> Vec<(u64, String)> {
+        let text = std::fs::read_to_string(folder.join("notify-it.queue")).expect("its file");
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let messages = lines.filter_map(|line| {
+            let message = &line["put"]["message"];
+            Some((message["number"].as_u64()?, message["code"].as_str()?.to_owned()))
+        });
+        messages.collect()
+    }
+
+    /// One answer "busy" to a question for new events ended all notifications until the next restart. A channel follows a feed now,
+    /// and has no way to ask.
+    #[test]
+    fn a_channel_goes_on_from_what_it_has_seen_and_is_told_what_it_missed() {
+        let folder = std::env::temp_dir().join(format!("softroc-office-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let files = Files::new(&folder);
+        runtime.block_on(follow(office(&files, Post::new(&files, kept(), 0)), feed_of(1..=3)));
+        let numbers = |waiting: &[(u64, String)]| waiting.iter().map(|one| one.0).collect::<Vec<u64>>();
+        assert_eq!(numbers(&waiting(&folder)), [1, 2, 3]);
+        // The process was away: 4 to 20 happened, of which the newest ten are kept.
+        let (post, unreadable) = Post::read(&files, kept());
+        assert!(unreadable.is_none());
+        runtime.block_on(follow(office(&files, post), feed_of(1..=20)));
+        let waiting = waiting(&folder);
+        assert_eq!(numbers(&waiting), [1, 2, 3, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
+        assert_eq!(waiting[3].1, "events.left-out", "what is not kept any more is named");
+        std::fs::remove_dir_all(&folder).expect("it is removed");
     }
 }

@@ -67,15 +67,23 @@ pub(crate) fn now_s() -> u64 {
 impl Post {
     /// A channel of which there may be a queue on disk. One that cannot be read is kept aside.
     pub(crate) fn open(files: &Files, kept: Kept, controller: &ControllerHandle) -> Post {
-        let name = file_of(&kept.channel.name);
-        let text = files.load(&name).unwrap_or_else(|error| {
-            let why = error.to_string();
+        let (channel, name) = (kept.channel.name.clone(), file_of(&kept.channel.name));
+        let (post, unreadable) = Post::read(files, kept);
+        if let Some(why) = unreadable {
             let sentence = files.set_aside(&name, &why);
-            let effect = format!("messages that waited for '{}' are not sent", kept.channel.name);
+            let effect = format!("messages that waited for '{channel}' are not sent");
             files::tell_unreadable(controller, &name, &why, &effect, &sentence);
-            None
-        });
-        let text = text.unwrap_or_default();
+        }
+        post
+    }
+
+    /// The same; and why its queue cannot be read, which is where it was then.
+    pub(super) fn read(files: &Files, kept: Kept) -> (Post, Option<String>) {
+        let name = file_of(&kept.channel.name);
+        let (text, why) = match files.load(&name) {
+            Ok(text) => (text.unwrap_or_default(), None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
         let text = String::from_utf8_lossy(&text);
         let (queue, unreadable) = Queue::read(&text);
         if unreadable > 0 {
@@ -86,7 +94,7 @@ impl Post {
             // A line that was cut off would spoil the next one.
             shelf.rewrite();
         }
-        Post { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }
+        (Post { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }, why)
     }
 
     /// A new channel: events after that number become its messages.

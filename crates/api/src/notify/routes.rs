@@ -5,7 +5,7 @@ use super::post::{ChannelInfo, Kept};
 use crate::desk::{Desk, refused};
 use crate::routes::Who;
 use ::notify::Channel;
-use access::{Action, Caller};
+use access::Action;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -70,15 +70,14 @@ async fn set(
     Path(name): Path<String>,
     body: std::result::Result<Json<Set>, JsonRejection>,
 ) -> Response {
-    let done = match read(&caller, name, body) {
+    let done = match desk.may(&caller, Action::Notifications, &name).and_then(|()| read(name, body)) {
         Ok(kept) => office::set(&desk, &caller, kept).await,
         Err(error) => Err(error),
     };
     answered(done.map(|channel| NotifyReply::Channel { channel: Box::new(channel) }))
 }
 
-fn read(caller: &Caller, name: String, body: std::result::Result<Json<Set>, JsonRejection>) -> Result<Kept> {
-    caller.may(Action::Notifications)?;
+fn read(name: String, body: std::result::Result<Json<Set>, JsonRejection>) -> Result<Kept> {
     let wrong = |what: String| {
         // What is wrong, and not what was sent: that may be secret.
         let sentence = format!("that is no channel: {what}; docs/notifications.md lists the fields");
@@ -95,15 +94,12 @@ fn read(caller: &Caller, name: String, body: std::result::Result<Json<Set>, Json
 }
 
 async fn remove(State(desk): State<Desk>, Extension(caller): Who, Path(name): Path<String>) -> Response {
-    let removed = caller.may(Action::Notifications).and_then(|()| office::remove(&desk, &caller, &name));
+    let removed = office::remove(&desk, &caller, &name).await;
     answered(removed.map(|()| NotifyReply::Done { notes: vec![format!("the channel '{name}' is removed")] }))
 }
 
 async fn test(State(desk): State<Desk>, Extension(caller): Who, Path(name): Path<String>) -> Response {
-    let done = match caller.may(Action::Notifications) {
-        Ok(()) => office::test(&desk, &caller, &name).await,
-        Err(error) => Err(error),
-    };
+    let done = office::test(&desk, &caller, &name).await;
     let notes = vec![format!("a message was sent to '{name}', which took it")];
     answered(done.map(|()| NotifyReply::Done { notes }))
 }

@@ -23,7 +23,7 @@ use crate::arrays::array::Array;
 use crate::arrays::suspended::cause_of;
 use crate::arrays::volume::Volume;
 use crate::arrays::work::{MarkReport, Running};
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::inventory::access::Access;
 use crate::inventory::access::{Ios, join};
 use engine::{Change, RegionSet, ShardIndex, ShardMessage, VolumeId};
@@ -330,11 +330,11 @@ impl Arrays {
         let text = format!(
             "drive {name} of '{volume}' cannot read bytes {start} to {end}: {effect} ({count} such errors since the start)"
         );
-        let code = match recovered {
-            true => EventCode::DriveMediumError,
-            false => EventCode::VolumeBlocksUnreadable,
+        let (code, about) = match recovered {
+            true => (EventCode::DriveMediumError, Subject::both(name, &volume)),
+            false => (EventCode::VolumeBlocksUnreadable, Subject::both(&volume, name)),
         };
-        self.events.report(code, name, "medium error", effect, text);
+        self.events.report(code, about, "medium error", effect, text);
     }
 }
 

@@ -28,7 +28,7 @@ use crate::arrays::failures::{Failing, is_lasting};
 use crate::arrays::replacement::Ending;
 use crate::arrays::serve::place_on;
 use crate::arrays::shards::answers;
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
@@ -331,7 +331,7 @@ impl Arrays {
         let effect = "the old drive serves until then";
         self.events.report(
             EventCode::DriveReplacementBegun,
-            &array.name(),
+            Subject::both(&drive.name, &array.name()),
             "a drive is to be replaced",
             effect,
             text,
@@ -421,7 +421,7 @@ impl Arrays {
             self.take_left_label_off(array, &old).await;
             self.spare_again(&old, stood_in).await;
             let text = format!("drive {} replaced drive {} of {names}", drive.name, old.name);
-            self.report_replaced(array, &old.name, text);
+            self.report_replaced(array, &drive, &old.name, text);
         }
         array.look_at_state(self.env.unix_time());
         Ok(())
@@ -459,10 +459,10 @@ impl Arrays {
         }
     }
 
-    fn report_replaced(&self, array: &Array, old: &str, text: String) {
+    fn report_replaced(&self, array: &Array, new: &Drive, old: &str, text: String) {
         let effect = format!("drive {old} is free");
-        let cause = "a drive was replaced";
-        self.events.report(EventCode::DriveReplaced, &array.name(), cause, &effect, text);
+        let (cause, array) = ("a drive was replaced", array.name());
+        self.events.report(EventCode::DriveReplaced, Subject::both(&new.name, &array), cause, &effect, text);
     }
 
     /// Replacements that are current in everything that was ever written take their slots.
@@ -531,7 +531,8 @@ impl Arrays {
                 ),
             ),
         };
-        self.events.report(EventCode::DriveBack, &array.name(), &cause, &effect, text);
+        let array = array.name();
+        self.events.report(EventCode::DriveBack, Subject::both(&name, &array), &cause, &effect, text);
     }
 
     /// A drive has taken the place of another one, which was out.
@@ -546,7 +547,7 @@ impl Arrays {
         let text = format!("drive {name} takes the slot of drive {left_by}; {rebuilt}; {effect}");
         self.events.report(
             EventCode::DriveTakesSlot,
-            &array.name(),
+            Subject::both(&name, &array.name()),
             &format!("drive {left_by} is out"),
             &effect,
             text,

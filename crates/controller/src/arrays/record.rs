@@ -17,7 +17,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::failures::{Failing, failing};
 use crate::arrays::volume::Volume;
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::{ASK_AGAIN_AFTER, ASK_AGAIN_FOR};
@@ -325,7 +325,7 @@ impl Arrays {
             );
             self.events.report(
                 EventCode::DriveNotInformed,
-                &array.name(),
+                Subject::both(&drive.name, &array.name()),
                 &error.to_string(),
                 "its label still says that it is a current member",
                 text,
@@ -345,7 +345,7 @@ impl Arrays {
             array.lost.borrow_mut().insert(slot, text.clone());
             self.events.report(
                 EventCode::VolumeOffline,
-                &array.name(),
+                Subject::both(&array.name(), &name),
                 &format!("drive {name}: {what}"),
                 "the volume is offline",
                 text,
@@ -398,7 +398,9 @@ impl Arrays {
             ),
         };
         array.set_reason(*slot, Some(text.clone()));
-        self.events.report(code, &array.name(), &format!("drive {name}: {what}"), &effect, text);
+        let about = (&name, array.name());
+        let about = Subject::both(about.0, &about.1);
+        self.events.report(code, about, &format!("drive {name}: {what}"), &effect, text);
         array.look_at_state(self.env.unix_time());
     }
 

@@ -6,7 +6,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::failures::is_lasting;
 use crate::arrays::record::TRY_AGAIN;
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::inventory::Drive;
 use engine::Change;
 use env::IoError;
@@ -120,7 +120,7 @@ impl Arrays {
         );
         self.events.report(
             EventCode::DriveReplacementEnded,
-            &array.name(),
+            Subject::both(&replacement.name, &array.name()),
             &why,
             "the old drive serves on",
             text,

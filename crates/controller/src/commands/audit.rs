@@ -1,47 +1,112 @@
-//! Who asked for what: every event of a change says it, and a change that no event tells of gets one.
+//! Orders on their way: recorded in the audit trail before they are carried out and before they are answered. A change that no event
+//! tells of gets one.
 
 use super::Commands;
+use super::handle::{Answer, Note};
+use crate::audit::{Open, order_of};
 use crate::events::EventCode;
-use crate::interface::{Caller, Command, Reply, Result};
+use crate::interface::{Caller, Command, Error, OrderGiven, Reply, Result};
+use env::mailbox;
+use std::rc::Rc;
 
-/// A change that was asked for, for its event.
-pub(super) struct Order {
-    /// The command's name.
-    verb: String,
-    /// What it is about, if it names something.
-    subject: String,
-    /// The rest of the command, as JSON.
-    fields: String,
+/// A command whose answer is not given yet.
+pub(super) struct Unanswered {
+    /// What is recorded of it; `None`: it only looks.
+    order: Option<(OrderGiven, Open)>,
+    answer: Answer,
 }
 
-impl Order {
-    /// What a command asks.
-    pub(super) fn of(command: &Command) -> Order {
-        let mut value = serde_json::to_value(command).unwrap_or_default();
-        let text = |field: &str| value.get(field)?.as_str().map(str::to_owned);
-        let verb = text("command").unwrap_or_default();
-        let subject = text("volume").or_else(|| text("drive")).or_else(|| text("name"));
-        if let Some(fields) = value.as_object_mut() {
-            fields.remove("command");
-        }
-        Order { verb, subject: subject.unwrap_or_else(|| "controller".to_owned()), fields: value.to_string() }
+impl Unanswered {
+    /// Whether it is an order, and not a question.
+    pub(super) fn is_order(&self) -> bool {
+        self.order.is_some()
     }
 }
 
 impl Commands {
-    /// A change is done, or was refused. If it is done and `told` nothing of it, an event tells who asked for it.
-    pub(super) fn note_asked(
+    /// A command is given.
+    pub(super) fn asked(&self, command: &Command, by: Option<&Caller>, answer: Answer) -> Unanswered {
+        let order = (!command.only_looks()).then(|| {
+            let given = order_of(command, by);
+            let open = self.audit.open(given.clone());
+            (given, open)
+        });
+        Unanswered { order, answer }
+    }
+
+    /// Records an order that is about to be carried out, and waits until that is stored, or cannot be.
+    pub(super) async fn begin(&self, asked: &Unanswered) {
+        if let Some((_, open)) = &asked.order {
+            // Whether it is recorded is said with its answer.
+            self.audit.stored(self.audit.begin(open)).await;
+        }
+    }
+
+    /// Records what became of an order, and answers it then; a question at once. `told`: whether an event tells of it.
+    pub(super) async fn end(
         &self,
-        caller: Option<&Caller>,
-        asked: &Order,
+        Unanswered { order, answer }: Unanswered,
         told: bool,
-        result: &Result<Reply>,
+        mut reply: Result<Reply>,
     ) {
-        let (Some(caller), Ok(_), false) = (caller, result, told) else { return };
-        let Order { verb, subject, fields } = asked;
-        let text = format!("{caller} had '{verb}' carried out: {fields}");
+        if let Some((given, open)) = order {
+            if !told && reply.is_ok() {
+                self.note_asked(&given);
+            }
+            let record = self.audit.end(open, reply.as_ref().err());
+            if let (Some(note), Ok(reply)) = (self.audit.stored(record).await, &mut reply) {
+                reply.add_note(note);
+            }
+        }
+        answer(reply);
+    }
+
+    /// The same apart from what is done now.
+    pub(super) fn end_apart(self: &Rc<Self>, asked: Unanswered, told: bool, reply: Result<Reply>) {
+        if !asked.is_order() {
+            return (asked.answer)(reply);
+        }
+        let this = self.clone();
+        self.env.spawn("order answered", async move { this.end(asked, told, reply).await });
+    }
+
+    /// A change is done that no event tells of.
+    fn note_asked(&self, given: &OrderGiven) {
+        let OrderGiven { by: Some(caller), order, subject, fields } = given else { return };
+        let text = format!("{caller} had '{order}' carried out: {fields}");
         let cause = format!("{caller} asked for it");
-        let tell = || self.events.report(EventCode::ControllerCommand, subject, &cause, verb, text);
+        let tell = || self.events.report(EventCode::ControllerCommand, subject, &cause, order, text);
         self.events.doing(Some(caller), tell);
+    }
+
+    /// Takes what interfaces report: it has a mailbox of its own, so that commands that wait keep none of it out.
+    pub(super) async fn take_notes(self: Rc<Self>, mut notes: mailbox::Receiver<Note>) {
+        while let Some(note) = notes.receive().await {
+            match note {
+                Note::Occurrence(one) => {
+                    let report = || {
+                        self.events.report(one.code, &one.subject, &one.cause, &one.effect, one.text);
+                    };
+                    match &one.by {
+                        Some(by) => self.events.doing(Some(by), report).0,
+                        None => report(),
+                    }
+                }
+                Note::Refused(given, why) => self.audit.refused(given, &why),
+                Note::Order(given, refused, answer) => self.take_record(given, refused, answer),
+            }
+        }
+    }
+
+    /// An interface carried an order out.
+    fn take_record(
+        self: &Rc<Self>,
+        given: OrderGiven,
+        refused: Option<Error>,
+        answer: Box<dyn FnOnce(Option<String>) + Send>,
+    ) {
+        let record = self.audit.end(self.audit.open(given), refused.as_ref());
+        let this = self.clone();
+        self.env.spawn("order recorded", async move { answer(this.audit.stored(record).await) });
     }
 }

@@ -1,7 +1,7 @@
 //! How interfaces reach the controller, from any thread.
 
-use crate::events::EventCode;
-use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result};
+use crate::events::{EventCode, EventFeed};
+use crate::interface::{Caller, Command, Error, ErrorKind, OrderGiven, Reply, Result};
 use env::{Env, mailbox};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +22,6 @@ pub struct Request {
 pub enum Asked {
     /// To carry a command out, for somebody; `None`: this process itself.
     Command(Command, Option<Caller>),
-    /// To take note of an event that happened outside of it.
-    Note(Occurrence),
     /// To answer when the start has come so far.
     When(Phase),
 }
@@ -38,6 +36,16 @@ pub enum Phase {
     Serving,
     /// No array waits for a drive.
     Started,
+}
+
+/// What interfaces report to the controller.
+pub enum Note {
+    /// An event that happened outside of it.
+    Occurrence(Occurrence),
+    /// Something was refused for want of rights.
+    Refused(OrderGiven, Error),
+    /// An order that an interface carried out, or refused. It is answered when it is recorded, or why it is not: a sentence.
+    Order(OrderGiven, Option<Error>, Box<dyn FnOnce(Option<String>) + Send>),
 }
 
 /// An event of an interface: something that happened to accounts or connections.
@@ -61,6 +69,8 @@ pub struct Occurrence {
 #[derive(Clone)]
 pub struct ControllerHandle {
     pub(crate) commands: mailbox::Sender<Request>,
+    pub(crate) notes: mailbox::Sender<Note>,
+    pub(crate) events: EventFeed,
     pub(crate) unfinished: Arc<Unfinished>,
 }
 
@@ -126,16 +136,6 @@ impl ControllerHandle {
         reply.receive().await;
     }
 
-    /// Has the controller take note of an event, from any thread.
-    pub fn note(&self, occurrence: Occurrence) {
-        let text = occurrence.text.clone();
-        self.send(Asked::Note(occurrence), move |result| {
-            if let Err(error) = result {
-                tracing::error!("an event was not taken note of ({error}): {text}");
-            }
-        });
-    }
-
     fn send(&self, asked: Asked, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
         let request = Request { asked, answer: Box::new(answer) };
         if let Err(mailbox::Full(request)) = self.commands.send(request) {
@@ -149,6 +149,43 @@ impl ControllerHandle {
     /// What a stop has not finished yet, from the moment when it begins.
     pub fn unfinished(&self) -> Arc<Unfinished> {
         self.unfinished.clone()
+    }
+
+    /// Has the controller take note of an event, from any thread.
+    pub fn note(&self, occurrence: Occurrence) {
+        if let Err(mailbox::Full(Note::Occurrence(lost))) = self.notes.send(Note::Occurrence(occurrence)) {
+            tracing::error!("an event was not taken note of, for too many wait: {}", lost.text);
+        }
+    }
+
+    /// Has the controller count something that was refused for want of rights, from any thread.
+    pub fn refused(&self, given: OrderGiven, why: Error) {
+        if let Err(mailbox::Full(_)) = self.notes.send(Note::Refused(given, why)) {
+            tracing::error!("a refusal was not counted, for too many wait");
+        }
+    }
+
+    /// Has the controller record an order that an interface carried out or refused, from any thread. `answer` is called on the
+    /// controller's thread when that is stored, or with a sentence why it is not.
+    pub fn record(
+        &self,
+        given: OrderGiven,
+        refused: Option<Error>,
+        answer: impl FnOnce(Option<String>) + Send + 'static,
+    ) {
+        let note = Note::Order(given, refused, Box::new(answer));
+        if let Err(mailbox::Full(Note::Order(given, _, answer))) = self.notes.send(note) {
+            tracing::error!(
+                "the order '{}' is not recorded: the controller is busy, or is gone",
+                given.order
+            );
+            answer(Some("this order is not recorded: the controller is busy, or is gone".to_owned()));
+        }
+    }
+
+    /// The events that the controller keeps in memory, to be followed from any thread.
+    pub fn events(&self) -> &EventFeed {
+        &self.events
     }
 
     /// Asks and waits, on the controller's own shard: for this process itself.

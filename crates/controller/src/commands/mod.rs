@@ -4,8 +4,8 @@
 //! **Owns** the commands that wait for their turn, whether the controller is stopping, and the revisions of what is said ([`Commands`]).
 //!
 //! **Invariants.** A question is answered at once, from what the rooms below know. Changes are carried out one after the
-//! other, in turn with the reconciler. Every command is answered, also while the controller stops. The event of a change says who asked
-//! for it.
+//! other, in turn with the reconciler. Every command is answered, also while the controller stops; an order when it is in the audit
+//! trail. The event of a change says who asked for it.
 //!
 //! **Who may call it**: interfaces, through [`ControllerHandle`]; no other room.
 
@@ -22,11 +22,13 @@ mod queue;
 mod report;
 mod revisions;
 mod start;
+mod stop;
 
-pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Phase, Request, Unfinished};
+pub use handle::{Answer, Asked, ControllerHandle, Note, Occurrence, Phase, Request, Unfinished};
 pub use start::{Controller, Options};
 
 use crate::arrays::Arrays;
+use crate::audit::Audit;
 use crate::events::Events;
 use crate::foreign::Foreign;
 use crate::inventory::Inventory;
@@ -46,10 +48,14 @@ use std::sync::Arc;
 /// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
 const COMMANDS_WAITING: usize = 256;
 
+/// Events and records of interfaces that may wait.
+const NOTES_WAITING: usize = 1024;
+
 /// Takes commands and answers them.
 pub(crate) struct Commands {
     env: Env,
     events: Rc<Events>,
+    audit: Rc<Audit>,
     inventory: Rc<Inventory>,
     arrays: Rc<Arrays>,
     lifecycle: Rc<Lifecycle>,

@@ -1,10 +1,9 @@
 //! Commands taken and answered: questions at once, changes one after the other.
 
-use super::audit::Order;
+use super::audit::Unanswered;
 use super::{COMMANDS_WAITING, Commands, Phase};
 use crate::arrays::array::Array;
-use crate::commands::handle::{Answer, Asked, Occurrence, Request};
-use crate::events::EventCode;
+use crate::commands::handle::{Asked, Request};
 use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy};
 use crate::inventory::Drive;
 use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
@@ -22,15 +21,9 @@ const START_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Change {
     command: Command,
     caller: Option<Caller>,
-    answer: Answer,
+    asked: Unanswered,
     /// Drives that were looked at for it. Those that it does not register are closed when it is done.
     looked: Vec<Rc<Drive>>,
-}
-
-impl Change {
-    fn new(command: Command, caller: Option<Caller>, answer: Answer) -> Change {
-        Change { command, caller, answer, looked: Vec::new() }
-    }
 }
 
 impl Commands {
@@ -41,20 +34,15 @@ impl Commands {
     }
 
     fn take(self: &Rc<Self>, Request { asked, answer }: Request) {
-        if self.stopping.get() {
-            return answer(Err(stopping()));
-        }
         match asked {
-            Asked::Command(command, caller) => match self.phase.get() {
-                Phase::Opening if !command.is_for_a_start() => {
-                    self.hold(Change::new(command, caller, answer))
+            _ if self.stopping.get() => answer(Err(stopping())),
+            Asked::Command(command, caller) => {
+                let asked = self.asked(&command, caller.as_ref(), answer);
+                let change = Change { command, caller, asked, looked: Vec::new() };
+                match self.phase.get() {
+                    Phase::Opening if !change.command.is_for_a_start() => self.hold(change),
+                    _ => self.carry_out(change),
                 }
-                _ => self.carry_out(Change::new(command, caller, answer)),
-            },
-            Asked::Note(Occurrence { code, subject, cause, effect, text, by }) => {
-                let report = || self.events.report(code, &subject, &cause, &effect, text);
-                self.events.doing(by.as_ref(), report);
-                answer(Ok(Reply::Done { notes: Vec::new() }));
             }
             Asked::When(phase) if phase > self.phase.get() => self.until.borrow_mut().push((phase, answer)),
             Asked::When(_) => answer(Ok(Reply::Done { notes: Vec::new() })),
@@ -64,7 +52,7 @@ impl Commands {
     /// A command comes while drives are opened: it waits for a moment, and is refused where that takes longer.
     fn hold(self: &Rc<Self>, change: Change) {
         if self.preparing.get() >= COMMANDS_WAITING {
-            return (change.answer)(Err(self.starting()));
+            return self.refuse(change, self.starting());
         }
         self.preparing.set(self.preparing.get() + 1);
         let this = self.clone();
@@ -74,45 +62,43 @@ impl Commands {
             let has_begun = wait_or(&this.env, &this.change_waiting, is_over, until).await;
             this.preparing.set(this.preparing.get() - 1);
             match (this.stopping.get(), has_begun) {
-                (true, _) => (change.answer)(Err(stopping())),
+                (true, _) => this.refuse(change, stopping()),
                 (false, true) => this.carry_out(change),
-                (false, false) => (change.answer)(Err(this.starting())),
+                (false, false) => this.refuse(change, this.starting()),
             }
         });
     }
 
-    fn carry_out(self: &Rc<Self>, Change { command, caller, answer, .. }: Change) {
-        if command.waits_for_others() {
+    /// A command is not carried out.
+    fn refuse(self: &Rc<Self>, change: Change, why: Error) {
+        self.end_apart(change.asked, false, Err(why));
+    }
+
+    fn carry_out(self: &Rc<Self>, change: Change) {
+        if change.command.waits_for_others() {
             // It takes as long as drives or the kernel take; nothing else has to wait for it.
             let this = self.clone();
             self.env.spawn("command apart", async move {
-                let (asked, only_looks) = (Order::of(&command), command.only_looks());
+                let Change { command, caller, asked, .. } = change;
+                this.begin(&asked).await;
                 let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
-                if !only_looks {
-                    this.note_asked(caller.as_ref(), &asked, told, &reply);
-                }
-                answer(reply);
+                this.end(asked, told, reply).await;
             });
             return;
         }
-        let (reply, told) = self.events.doing(caller.as_ref(), || self.answer_question(&command));
-        match reply {
-            Some(reply) => {
-                if !command.only_looks() {
-                    self.note_asked(caller.as_ref(), &Order::of(&command), told, &reply);
-                }
-                answer(reply);
-            }
+        let answer = || self.answer_question(&change.command);
+        match self.events.doing(change.caller.as_ref(), answer).0 {
+            Some(reply) => self.end_apart(change.asked, false, reply),
             None if self.changes.borrow().len() + self.preparing.get() >= COMMANDS_WAITING => {
                 let sentence = "too many commands are waiting; try again later";
-                answer(Err(Error::new(ErrorKind::Busy, sentence)));
+                self.refuse(change, Error::new(ErrorKind::Busy, sentence));
             }
             None => {
-                if matches!(command, Command::Shutdown {}) {
+                if matches!(change.command, Command::Shutdown {}) {
                     // A change before it may wait for a drive.
                     self.arrays.wait_no_longer();
                 }
-                self.prepare(Change::new(command, caller, answer));
+                self.prepare(change);
             }
         }
     }
@@ -130,7 +116,7 @@ impl Commands {
             this.inventory.look_at(looks).await;
             this.preparing.set(this.preparing.get() - 1);
             match this.stopping.get() {
-                true => (change.answer)(Err(stopping())),
+                true => this.refuse(change, stopping()),
                 false => this.queue(change),
             }
         });
@@ -157,6 +143,10 @@ impl Commands {
         Ok(self.volume_reply(&array, &volume, Vec::new()))
     }
 
+    fn show_task(&self, task: u64) -> Result<Reply> {
+        self.tasks.find_task(task).map(|task| self.tasks.task_reply(&task, Vec::new()))
+    }
+
     /// Answers a command that waits for no drive; `None` for one that does.
     fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
         Some(match command {
@@ -167,11 +157,12 @@ impl Commands {
             Command::SpareList {} => Ok(self.reconciler.spares_reply()),
             Command::LogList {} => Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes: Vec::new() }),
             Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
-            Command::TaskShow { task } => {
-                self.tasks.find_task(*task).map(|task| self.tasks.task_reply(&task, Vec::new()))
-            }
+            Command::TaskShow { task } => self.show_task(*task),
             Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
-            Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
+            Command::EventsList { last, about } => {
+                Ok(Reply::Events { events: self.events.list(*last, about.as_deref()) })
+            }
+            Command::AuditList { last } => Ok(Reply::Audit { orders: self.audit.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: Box::new(self.info()) }),
             Command::Health {} => Ok(Reply::Health { health: self.health_report() }),
@@ -225,26 +216,30 @@ impl Commands {
             let waiting = || !self.changes.borrow().is_empty();
             self.change_waiting.wait_until(&self.env, waiting).await;
             let next = self.changes.borrow_mut().pop_front();
-            if let Some(Change { command, caller, answer, looked }) = next {
-                let _turn = self.reconciler.turn().take(1).await;
-                let (asked, only_looks) = (Order::of(&command), command.only_looks());
-                let change = self.change(command);
-                let (reply, told) = self.events.doing_all(caller.as_ref(), change).await;
-                if !only_looks {
-                    self.note_asked(caller.as_ref(), &asked, told, &reply);
-                    self.number().await;
-                }
-                self.inventory.let_untaken_go(&looked);
-                answer(reply);
-                self.attention.look_after();
+            if let Some(change) = next {
+                self.make_change(change).await;
             }
         }
-        for Change { answer, .. } in self.changes.take() {
-            answer(Err(stopping()));
+        for change in self.changes.take() {
+            self.refuse(change, stopping());
         }
         for (_, answer) in self.until.take() {
             answer(Err(stopping()));
         }
+    }
+
+    async fn make_change(self: &Rc<Self>, Change { command, caller, asked, looked }: Change) {
+        self.begin(&asked).await;
+        let turn = self.reconciler.turn().take(1).await;
+        let (reply, told) = self.events.doing_all(caller.as_ref(), self.change(command)).await;
+        if asked.is_order() {
+            self.number().await;
+        }
+        self.inventory.let_untaken_go(&looked);
+        // Nothing else waits for the state folder to record this.
+        drop(turn);
+        self.end(asked, told, reply).await;
+        self.attention.look_after();
     }
 
     async fn change(self: &Rc<Self>, command: Command) -> Result<Reply> {
@@ -412,52 +407,6 @@ impl Commands {
         self.number().await;
         let volumes = array.known_volumes().iter().map(|volume| self.volume_info(&array, volume)).collect();
         Ok(Reply::Imported { volumes, notes })
-    }
-
-    /// `shutdown`: everything is stopped in order. Notes, a sentence each.
-    async fn shut_down(self: &Rc<Self>) -> Vec<String> {
-        let arrays = self.arrays.all();
-        self.unfinished.begin(arrays.iter().filter(|array| array.is_running()).count() as u64);
-        self.tell_unfinished();
-        self.env.spawn("what is not stopped yet", self.clone().keep_telling_unfinished());
-        self.tasks.close().await;
-        self.inventory.wait_no_longer();
-        self.lifecycle.remember_arrays().await;
-        if let Err(error) = self.inventory.store_seen().await {
-            tracing::warn!("{error}");
-        }
-        let notes = self.lifecycle.stop_all(|| self.unfinished.one_less()).await;
-        self.tell_unfinished();
-        self.arrays.close_memory().await;
-        let text = "the controller was shut down".to_owned();
-        self.events.report(
-            EventCode::ControllerStopped,
-            "controller",
-            "shutdown",
-            "no volume is served",
-            text,
-        );
-        self.events.close().await;
-        self.inventory.close();
-        notes
-    }
-}
-
-/// How often a stop says what it has not finished.
-const TELL_UNFINISHED: Duration = Duration::from_secs(1);
-
-impl Commands {
-    /// Says what the cache has yet, to whoever watches over the stop.
-    fn tell_unfinished(&self) {
-        let volumes = self.arrays.all().into_iter().flat_map(|array| array.volumes());
-        self.unfinished.set_dirty(volumes.map(|volume| volume.cache_info().dirty_bytes).sum());
-    }
-
-    async fn keep_telling_unfinished(self: Rc<Self>) {
-        while !self.stopping.get() {
-            self.tell_unfinished();
-            self.env.sleep(TELL_UNFINISHED).await;
-        }
     }
 }
 

@@ -3,10 +3,12 @@
 //! | task | does |
 //! | --- | --- |
 //! | commands | takes commands; answers questions at once, hands changes on |
+//! | notes | takes what interfaces report |
 //! | changes | carries out one change after the other |
 //! | reports | takes what shards report, sorts it to the arrays |
 //! | failures, bitmap clearer, recorder | one each per started array: `arrays/failures.rs`, `bitmap_clearer.rs`, `reports.rs` |
-//! | events | stores events |
+//! | events, repeats | store events, report folded ones |
+//! | audit | records orders |
 //! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
 //! | numbers | gives numbers to what has none: `numbering.rs` |
 //! | state files | stores again what could not be stored: `numbering.rs` |
@@ -16,8 +18,9 @@
 
 use super::disks::Attached;
 use super::revisions::Revisions;
-use super::{Answer, COMMANDS_WAITING, Commands, ControllerHandle, Phase, Request};
+use super::{Answer, COMMANDS_WAITING, Commands, ControllerHandle, NOTES_WAITING, Note, Phase, Request};
 use crate::arrays::{self, Arrays};
+use crate::audit::Audit;
 use crate::events::Events;
 use crate::foreign::{self, Foreign};
 use crate::interface::{DiskMaker, Reply, UpsAddress};
@@ -91,23 +94,26 @@ impl Controller {
         reports: mailbox::Receiver<Report>,
     ) -> ControllerHandle {
         let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
+        let (notes, noted) = mailbox::mailbox(env, NOTES_WAITING);
         let all = Rc::new(joined(env, shards, &options));
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
-        let unfinished = all.unfinished.clone();
-        env.spawn("start", all.start_up(options, receiver));
-        ControllerHandle { commands, unfinished }
+        let (events, unfinished) = (all.events.feed(), all.unfinished.clone());
+        env.spawn("start", all.start_up(options, receiver, noted));
+        ControllerHandle { commands, notes, events, unfinished }
     }
 }
 
 impl Commands {
     /// Opens the drives that are remembered and those that are given, and starts the volumes that are on them. Commands are taken as soon as events
     /// can be reported.
-    async fn start_up(self: Rc<Self>, options: Options, receiver: mailbox::Receiver<Request>) {
+    async fn start_up(
+        self: Rc<Self>,
+        options: Options,
+        receiver: mailbox::Receiver<Request>,
+        notes: mailbox::Receiver<Note>,
+    ) {
         let (env, all) = (self.env.clone(), self);
-        all.events.load().await;
-        let events = all.events.clone();
-        env.spawn("events", async move { events.write().await });
-        env.spawn("commands", all.clone().take_commands(receiver));
+        all.take_in(receiver, notes).await;
         let changes = all.reconciler.turn().take(1).await;
         env.spawn("changes", all.clone().make_changes());
         if let Some(ups) = &all.ups {
@@ -156,6 +162,20 @@ impl Commands {
             }
         }
         all.reach(Phase::Started);
+    }
+
+    /// What is recorded of earlier runs, and what takes commands and reports.
+    async fn take_in(self: &Rc<Self>, receiver: mailbox::Receiver<Request>, notes: mailbox::Receiver<Note>) {
+        let env = &self.env;
+        self.events.load().await;
+        let events = self.events.clone();
+        env.spawn("events", async move { events.write().await });
+        let events = self.events.clone();
+        env.spawn("repeats", async move { events.report_repeats().await });
+        self.audit.load().await;
+        env.spawn("audit", self.audit.clone().write());
+        env.spawn("commands", self.clone().take_commands(receiver));
+        env.spawn("notes", self.clone().take_notes(notes));
     }
 
     /// The start has come so far.
@@ -237,11 +257,13 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         attention: attention.clone(),
     };
     let reconciler = Reconciler::new(env, needs);
+    let audit = Audit::new(env, &events);
     let ups = options.ups.clone().map(|ups| Ups::new(env, ups, events.clone(), arrays.clone()));
     Commands {
         env: env.clone(),
         ups,
         events,
+        audit,
         inventory,
         arrays,
         lifecycle,

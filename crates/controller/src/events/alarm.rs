@@ -3,7 +3,7 @@
 //! Whether it is on is kept in `alarm.toml`. Whether it sounds is said by its own events, so that a restart silences nothing. What
 //! sounds is none of this room's business: programs that are told of `alarm.sounds` and `alarm.silenced` do.
 
-use super::{EventCode, Events};
+use super::{EventCode, Events, MOST};
 use crate::interface::{AlarmInfo, AlarmSetting, Event, Result, Severity};
 use crate::statefile::{StateFile, Trouble};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,11 @@ impl Default for Alarm {
 }
 
 impl Alarm {
+    /// The event that says that it sounds, while it does.
+    pub(super) fn sounding(&self) -> Option<Event> {
+        self.sounds.borrow().clone()
+    }
+
     /// What an event of the alarm says of it; others say nothing.
     pub(super) fn hear(&self, event: &Event) {
         let is = |code: EventCode| event.code == code.code();
@@ -46,6 +51,12 @@ impl Alarm {
 }
 
 impl EventCode {
+    /// Whether it is reported alone, however often it happens: what the alarm does, and starts and ends.
+    pub(super) fn is_alone(self) -> bool {
+        use EventCode::{AlarmSilenced, AlarmSounds, AlarmSwitched, ControllerStarted, ControllerStopped};
+        matches!(self, AlarmSilenced | AlarmSounds | AlarmSwitched | ControllerStarted | ControllerStopped)
+    }
+
     /// Whether it begins the alarm: a drive is out that nobody took out, or data is in danger or lost.
     fn begins_alarm(self) -> bool {
         use EventCode::{DriveFailed, DriveMissing, VolumeStartedDegraded};
@@ -68,16 +79,18 @@ impl Events {
 
     /// What the event before that of the alarm says: it began it. Where it is forgotten, which one it was.
     fn begun_by(&self, sounds: &Event) -> String {
-        let recent = self.recent.borrow();
+        let recent = self.feed.feed().last(MOST);
         let first = recent.iter().rev().find(|event| event.number + 1 == sounds.number);
         first.map_or_else(|| sounds.cause.clone(), |event| event.text.clone())
     }
 
-    /// An event was reported, which may begin the alarm.
-    pub(super) fn alarm_about(&self, code: EventCode, subject: &str) {
-        if !self.alarm.on.get() || !code.begins_alarm() || self.alarm.sounds.borrow().is_some() {
-            return;
-        }
+    /// Whether an event of that code begins the alarm now.
+    pub(super) fn begins_alarm(&self, code: EventCode) -> bool {
+        self.alarm.on.get() && code.begins_alarm() && self.alarm.sounds.borrow().is_none()
+    }
+
+    /// An event was reported that begins the alarm.
+    pub(super) fn sound_alarm(&self, code: EventCode, subject: &str) {
         // Not what that event says: whoever counts events by their words must not find it twice.
         let cause = format!("{} of {subject}", code.code());
         let text = format!(

@@ -45,8 +45,10 @@ event_codes! {
     ControllerCommand "controller.command" Info "Somebody changed something of which no other event tells.";
     ControllerStateUnreadable "controller.state-unreadable" Warning "A file of the state folder cannot be read; it is kept, and its previous version is used where there is one. The subject is its name.";
     ControllerStateRepaired "controller.state-repaired" Info "An order replaced a file of the state folder that could not be read.";
-    ControllerStateNotStored "controller.state-not-stored" Warning "A file of the state folder cannot be stored; orders that are kept there alone are refused until it can be.";
+    ControllerStateNotStored "controller.state-not-stored" Warning "A file of the state folder cannot be stored; orders that are kept there alone are refused until it can be. Events and records of orders wait in memory.";
     ControllerStateStored "controller.state-stored" Info "A file of the state folder can be stored again.";
+
+    EventsLeftOut "events.left-out" Warning "Events were replaced by newer ones before they were delivered or stored; the count says how many at most.";
 
     AlarmSounds "alarm.sounds" Info "The alarm begins to sound: a drive is out, or data is in danger; the cause says which event began it.";
     AlarmSilenced "alarm.silenced" Info "The alarm was silenced by order, until something else fails.";

@@ -1,47 +1,55 @@
-//! The room of events: what happened, kept in memory, the newest thousand, and appended to `events.jsonl`, one JSON
-//! object a line.
+//! The room of events: what happened. The newest thousand are in memory, and more in the state folder.
 //!
-//! **Owns** the events and their numbers ([`Events`]), the one list of their kinds ([`EventCode`], `codes.rs`), the alarm that
-//! some of them begin (`alarm.rs`), and what they say of channels of notifications (`channels.rs`).
+//! **Owns** the events and their numbers ([`Events`]), the one list of their kinds ([`EventCode`], `codes.rs`), how they are
+//! followed (`subscription.rs`), which of them are repeats (`folding.rs`), how they are kept over restarts (`storing.rs`), the
+//! alarm that some of them begin (`alarm.rs`), and what they say of channels of notifications (`channels.rs`).
 //!
 //! **Invariants.** No number is given twice: they go on where the file ends, and after a crash a thousand further on,
-//! for what was reported and not stored then had numbers too. (Where the file is removed, they begin again.) A kind of event has one code and one severity.
+//! for what was reported and not stored then had numbers too. (Where the file is removed, they begin again.) A kind of event
+//! has one code and one severity. Reporting never waits: memory is bounded by the feed, by the table of repeats and by what
+//! is stored at a time.
 //!
 //! **Who may call it**: every room that does something people should know of.
 
 mod alarm;
 mod channels;
 mod codes;
+mod folding;
 mod state_files;
+mod storing;
+mod subscription;
 
 pub use codes::EventCode;
+pub use subscription::{EventFeed, EventSubscription};
 
+use crate::append_log::AppendLog;
 use crate::interface::{Caller, Event, EventCount, Severity};
+use crate::signals::wait_or;
+use folding::{Draft, Folding, Summary};
 
-use env::Env;
 use env::sync::Signal;
+use env::{Env, Publisher};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
-
-/// Where events are kept over restarts.
-const FILE: &str = "events.jsonl";
 
 /// Events in memory.
 const MOST: usize = 1000;
 
-/// When the file has more lines than this at a start, it is cut to the newest [`MOST`].
-const MOST_LINES: usize = 10_000;
-
 /// The events of this controller.
 pub(crate) struct Events {
     env: Env,
-    recent: RefCell<VecDeque<Event>>,
-    unwritten: RefCell<String>,
-    writing: Cell<bool>,
+    feed: Publisher<Event>,
+    log: AppendLog,
+    /// The number of the last event that is stored.
+    stored: Cell<u64>,
+    /// Whether the last event that was loaded is that of a shutdown.
+    ended: Cell<bool>,
+    closing: Cell<bool>,
     closed: Cell<bool>,
     changed: Signal,
+    folding: RefCell<Folding>,
     /// The number of the next event.
     next: Cell<u64>,
     /// How many there were since the start, by code.
@@ -51,6 +59,27 @@ pub(crate) struct Events {
     alarm: alarm::Alarm,
     channels: channels::Channels,
     state_files: state_files::StateTroubles,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    subject: &'a str,
+    /// What else it concerns.
+    related: Option<&'a str>,
+}
+
+impl<'a> Subject<'a> {
+    /// Something, and what else it concerns: a drive and its array, or the other way round.
+    pub(crate) fn both(subject: &'a str, related: &'a str) -> Subject<'a> {
+        Subject { subject, related: Some(related) }
+    }
+}
+
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for Subject<'a> {
+    fn from(subject: &'a T) -> Subject<'a> {
+        Subject { subject: subject.as_ref(), related: None }
+    }
 }
 
 /// Something that is done because it was asked for.
@@ -65,11 +94,14 @@ impl Events {
     pub(crate) fn new(env: &Env) -> Events {
         Events {
             env: env.clone(),
-            recent: RefCell::default(),
-            unwritten: RefCell::default(),
-            writing: Cell::new(false),
+            feed: Publisher::new(MOST),
+            log: AppendLog::new(env, storing::FILES, storing::ABOUT, storing::FILE_BYTES),
+            stored: Cell::new(0),
+            ended: Cell::new(false),
+            closing: Cell::new(false),
             closed: Cell::new(false),
             changed: Signal::default(),
+            folding: RefCell::default(),
             next: Cell::new(1),
             counts: RefCell::default(),
             acting: RefCell::default(),
@@ -79,41 +111,104 @@ impl Events {
         }
     }
 
-    /// Takes note of an event: of which kind, of what, why, what it changes, and all of it in one sentence.
-    pub(crate) fn report(&self, code: EventCode, subject: &str, cause: &str, effect: &str, text: String) {
+    /// Takes note of an event: of which kind, of what, why, what it changes, and all of it in one sentence. A repeat is
+    /// counted, and reported with others later.
+    pub(crate) fn report<'a>(
+        &self,
+        code: EventCode,
+        about: impl Into<Subject<'a>>,
+        cause: &str,
+        effect: &str,
+        text: String,
+    ) {
+        let Subject { subject, related } = about.into();
+        self.counts.borrow_mut().entry(code.code()).or_insert((code.severity(), 0)).1 += 1;
+        self.channels.hear(code, subject, &text);
+        self.state_files.hear(code, subject, &text);
+        let draft = Draft {
+            code,
+            subject: subject.to_owned(),
+            related: related.map(str::to_owned),
+            cause: cause.to_owned(),
+            effect: effect.to_owned(),
+            text,
+            time_unix_s: self.env.unix_time(),
+        };
+        let is_ordered = self.acting.borrow().is_some();
+        // The alarm's event names the one before it.
+        let begins_alarm = self.begins_alarm(code);
+        let alone = match is_ordered || begins_alarm || code.is_alone() {
+            true => Some(draft),
+            false => self.folding.borrow_mut().offer(draft, self.env.now()),
+        };
+        match alone {
+            Some(draft) => self.publish(draft, 1, None),
+            None => self.changed.notify(&self.env),
+        }
+        if begins_alarm {
+            self.sound_alarm(code, subject);
+        }
+    }
+
+    fn publish_summary(&self, Summary { mut last, count, first_unix_s }: Summary) {
+        if count > 1 {
+            let seconds = last.time_unix_s.saturating_sub(first_unix_s);
+            last.text.push_str(&format!(" ({count} such events within {seconds} s; this is the last one)"));
+        }
+        self.publish(last, count, (count > 1).then_some(first_unix_s));
+    }
+
+    fn publish(&self, draft: Draft, count: u64, first_unix_s: Option<u64>) {
+        let Draft { code, subject, related, cause, effect, text, time_unix_s } = draft;
         let (severity, number) = (code.severity(), self.next.get());
         self.next.set(number + 1);
         let kind = code.code();
-        self.counts.borrow_mut().entry(kind).or_insert((severity, 0)).1 += 1;
         match severity {
             Severity::Info => tracing::info!(number, code = kind, "{text}"),
             Severity::Warning => tracing::warn!(number, code = kind, "{text}"),
             Severity::Critical | Severity::Fatal => tracing::error!(number, code = kind, "{text}"),
         }
-        self.channels.hear(code, subject, &text);
-        self.state_files.hear(code, subject, &text);
+        let (code, by) = (kind.to_owned(), self.caller());
         let event = Event {
             number,
-            time_unix_s: self.env.unix_time(),
-            code: kind.to_owned(),
+            time_unix_s,
+            code,
             severity,
-            subject: subject.to_owned(),
-            cause: cause.to_owned(),
-            effect: effect.to_owned(),
+            subject,
+            related,
+            cause,
+            effect,
             text,
-            by: self.caller(),
+            by,
+            count,
+            first_unix_s,
         };
-        match serde_json::to_string(&event) {
-            Ok(line) => {
-                let mut unwritten = self.unwritten.borrow_mut();
-                unwritten.push_str(&line);
-                unwritten.push('\n');
-            }
-            Err(error) => tracing::error!("an event cannot be written as JSON: {error}"),
-        }
-        self.keep(event);
+        self.alarm.hear(&event);
+        self.feed.publish(number, event);
         self.changed.notify(&self.env);
-        self.alarm_about(code, subject);
+    }
+
+    /// Reports repeats when their time is over, until events are closed.
+    pub(crate) async fn report_repeats(&self) {
+        let next = || self.folding.borrow().next();
+        while !self.closing.get() {
+            let Some(due) = next() else {
+                let waiting = || next().is_some() || self.closing.get();
+                self.changed.wait_until(&self.env, waiting).await;
+                continue;
+            };
+            // An earlier one may come to be due meanwhile.
+            let is_other = || self.closing.get() || next().is_none_or(|next| next < due);
+            wait_or(&self.env, &self.changed, is_other, due).await;
+            let due = self.folding.borrow_mut().due(self.env.now());
+            due.into_iter().for_each(|summary| self.publish_summary(summary));
+        }
+    }
+
+    /// Reports all repeats that are counted so far.
+    pub(crate) fn report_repeats_now(&self) {
+        let folded = self.folding.borrow_mut().all();
+        folded.into_iter().for_each(|summary| self.publish_summary(summary));
     }
 
     /// Who asked for what is being done now. An event tells of it.
@@ -146,20 +241,17 @@ impl Events {
         (done.await, acting.told.get())
     }
 
-    fn keep(&self, event: Event) {
-        self.alarm.hear(&event);
-        let mut recent = self.recent.borrow_mut();
-        recent.push_back(event);
-        while recent.len() > MOST {
-            recent.pop_front();
-        }
+    /// The newest `last`, newest last: all, or those that concern something.
+    pub(crate) fn list(&self, last: Option<usize>, about: Option<&str>) -> Vec<Event> {
+        let mut events = self.feed.feed().last(MOST);
+        events.retain(|event| about.is_none_or(|name| event.concerns(name)));
+        let skip = events.len().saturating_sub(last.unwrap_or(MOST));
+        events.iter().skip(skip).map(|event| (**event).clone()).collect()
     }
 
-    /// The newest `last`, newest last.
-    pub(crate) fn list(&self, last: Option<usize>) -> Vec<Event> {
-        let recent = self.recent.borrow();
-        let skip = recent.len().saturating_sub(last.unwrap_or(MOST));
-        recent.iter().skip(skip).cloned().collect()
+    /// For those who follow them.
+    pub(crate) fn feed(&self) -> EventFeed {
+        EventFeed(self.feed.feed().clone())
     }
 
     /// How many there were of each kind since the start.
@@ -171,94 +263,5 @@ impl Events {
             count: *count,
         };
         counts.iter().map(count).collect()
-    }
-
-    /// Reads what was kept. A line that was cut off by a crash is left behind.
-    pub(crate) async fn load(&self) {
-        let trouble = self.load_alarm().await;
-        self.load_events().await;
-        if let Some(trouble) = trouble {
-            self.report_state(&trouble, "the alarm is on");
-        }
-    }
-
-    async fn load_events(&self) {
-        let bytes = match self.env.world().state().load(FILE).await {
-            Ok(bytes) => bytes.unwrap_or_default(),
-            Err(error) => {
-                // Whatever the last number was: seconds since 1970 are more.
-                self.next.set(self.env.unix_time().max(1));
-                return tracing::error!("earlier events cannot be read: {error}");
-            }
-        };
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().collect();
-        let skip = lines.len().saturating_sub(MOST);
-        let read = |line: &&str| match serde_json::from_str::<Event>(line) {
-            Ok(event) => Some(event),
-            Err(error) => {
-                tracing::warn!("a line of {FILE} is no event: {error}");
-                None
-            }
-        };
-        // What was said last of the alarm counts, however long ago it was.
-        let is_of_alarm = |line: &&&str| line.contains("\"alarm.");
-        let of_alarm: Vec<&str> = lines[..skip].iter().rfind(is_of_alarm).into_iter().copied().collect();
-        of_alarm.iter().filter_map(read).for_each(|event| self.alarm.hear(&event));
-        lines[skip..].iter().filter_map(read).for_each(|event| self.keep(event));
-        self.next.set(self.number_after());
-        if lines.len() > MOST_LINES {
-            let kept = of_alarm.iter().chain(&lines[skip..]);
-            let newest: String = kept.flat_map(|line| [line, "\n"]).collect();
-            if let Err(error) = self.env.world().state().store(FILE, newest.into_bytes()).await {
-                tracing::error!("old events cannot be cut off: {error}");
-            }
-        } else if !text.is_empty() && !text.ends_with('\n') {
-            self.unwritten.borrow_mut().push('\n');
-        }
-        // Stored before anything else is reported: a crash from here on is seen by it.
-        let text = "the controller was started".to_owned();
-        self.report(EventCode::ControllerStarted, "controller", "start", "volumes are started", text);
-        self.append(self.unwritten.take()).await;
-    }
-
-    /// The number of the first event after those that were kept.
-    fn number_after(&self) -> u64 {
-        let recent = self.recent.borrow();
-        let Some(last) = recent.iter().map(|event| event.number).max().filter(|last| *last > 0) else {
-            return 1;
-        };
-        let ended = recent.back().is_some_and(|event| event.code == EventCode::ControllerStopped.code());
-        last + if ended { 1 } else { MOST as u64 }
-    }
-
-    /// Appends events as they come, until they are closed.
-    pub(crate) async fn write(&self) {
-        loop {
-            let waiting = || !self.unwritten.borrow().is_empty() || self.closed.get();
-            self.changed.wait_until(&self.env, waiting).await;
-            let lines = self.unwritten.take();
-            if lines.is_empty() {
-                return;
-            }
-            self.append(lines).await;
-        }
-    }
-
-    async fn append(&self, lines: String) {
-        self.writing.set(true);
-        if let Err(error) = self.env.world().state().append(FILE, lines.into_bytes()).await {
-            tracing::error!("events cannot be stored: {error}");
-        }
-        self.writing.set(false);
-        self.changed.notify(&self.env);
-    }
-
-    /// Waits until all events are stored, and ends the writing.
-    pub(crate) async fn close(&self) {
-        let done = || self.unwritten.borrow().is_empty() && !self.writing.get();
-        self.changed.wait_until(&self.env, done).await;
-        self.closed.set(true);
-        self.changed.notify(&self.env);
     }
 }

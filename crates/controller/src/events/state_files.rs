@@ -2,6 +2,7 @@
 //! tried meanwhile.
 
 use super::{EventCode, Events};
+use crate::append_log::AppendLog;
 use crate::interface::{Error, ErrorKind, Finding, Result, WellBeing};
 use crate::statefile::{Loaded, StateFile, Trouble};
 use serde::Serialize;
@@ -45,7 +46,7 @@ impl Events {
     }
 
     /// Says that a state file cannot be read.
-    pub(super) fn report_state(&self, trouble: &Trouble, lost: &str) {
+    pub(crate) fn report_state(&self, trouble: &Trouble, lost: &str) {
         let effect = match (trouble.from_previous, trouble.is_complete) {
             (true, true) => "nothing of it is lost",
             (true, false) => "what was stored last may be missing",
@@ -85,6 +86,27 @@ impl Events {
                 }
                 Err(Error::new(ErrorKind::Failed, sentence))
             }
+        }
+    }
+
+    /// Lines of a log cannot be stored. `effect`: what follows from it.
+    pub(crate) fn log_is_not_stored(&self, log: &AppendLog, why: &str, effect: &str) {
+        let (name, about) = (log.name(), log.about());
+        if !self.is_unstored(name) {
+            let text = format!(
+                "{about} ({name}) cannot be stored in the state folder: {why}; {effect}; make room there"
+            );
+            self.report(EventCode::ControllerStateNotStored, name, why, effect, text);
+        }
+    }
+
+    /// All lines of a log are stored.
+    pub(crate) fn log_is_stored(&self, log: &AppendLog) {
+        let (name, about) = (log.name(), log.about());
+        if self.is_unstored(name) {
+            let text = format!("{about} ({name}) can be stored again: what waited is stored");
+            let effect = "what waited is stored";
+            self.report(EventCode::ControllerStateStored, name, "there is room again", effect, text);
         }
     }
 

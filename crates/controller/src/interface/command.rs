@@ -299,6 +299,15 @@ pub enum Command {
         /// No more than so many of the newest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<usize>,
+        /// Only the history of the volume or drive of that name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        about: Option<String>,
+    },
+    /// The orders that were given, newest last. Answered by [`Reply::Audit`](crate::interface::Reply::Audit).
+    AuditList {
+        /// No more than so many of the newest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<usize>,
     },
     /// What a request would do. Answered by [`Reply::Explained`](crate::interface::Reply::Explained).
     Explain(Explain),
@@ -335,7 +344,7 @@ impl Command {
 
     /// Whether it is carried out while the controller opens its drives.
     pub(crate) fn is_for_a_start(&self) -> bool {
-        matches!(self, Command::EventsList { .. } | Command::Shutdown {})
+        matches!(self, Command::EventsList { .. } | Command::AuditList { .. } | Command::Shutdown {})
     }
 
     /// Whether it only looks, and changes nothing.
@@ -359,6 +368,7 @@ impl Command {
                 | TaskShow { .. }
                 | ScheduleList {}
                 | EventsList { .. }
+                | AuditList { .. }
                 | Explain(_)
                 | Info {}
         )

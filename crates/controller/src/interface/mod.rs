@@ -8,12 +8,14 @@
 //! **Who may call it**: every room. It knows none of them.
 
 mod alarm;
+mod audit;
 mod caller;
 mod command;
 mod costs;
 mod disks;
 mod drives;
 mod error;
+mod event;
 mod foreign;
 mod health;
 mod hosts;
@@ -31,6 +33,7 @@ mod tasks;
 mod ups;
 
 pub use alarm::{AlarmInfo, AlarmSetting};
+pub use audit::{AuditEntry, AuditOutcome, OrderGiven};
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
 pub use costs::DriveCost;
@@ -39,6 +42,7 @@ pub use disks::{
 };
 pub use drives::{DriveInfo, DriveState, FailureInfo, ForeignArray};
 pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, Severity};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
 pub use hosts::HostInfo;
@@ -49,9 +53,7 @@ pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetric
 pub use numbers::DriveNumbers;
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
-pub use reply::{
-    CacheInfo, ControllerInfo, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
-};
+pub use reply::{CacheInfo, ControllerInfo, Policy, Progress, Reply, VolumeInfo, VolumeState};
 pub use report::{Finding, HealthReport, WellBeing};
 pub use reshape::{LayoutInfo, ReshapeInfo, ReshapeVolume};
 pub use tasks::{

@@ -1,7 +1,7 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    AlarmInfo, Caller, CoverageInfo, DiskInfo, DriveCost, DriveInfo, ForeignDrive, ForeignVolume,
+    AlarmInfo, AuditEntry, CoverageInfo, DiskInfo, DriveCost, DriveInfo, Event, ForeignDrive, ForeignVolume,
     HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo,
     UpsInfo,
 };
@@ -125,6 +125,11 @@ pub enum Reply {
         /// They.
         events: Vec<Event>,
     },
+    /// Orders, newest last.
+    Audit {
+        /// They.
+        orders: Vec<AuditEntry>,
+    },
     /// What a request would do.
     Explained {
         /// For people: the plan of every stripe, with its picture, its cost and the reason.
@@ -168,6 +173,7 @@ impl Reply {
             | Reply::Imported { notes, .. }
             | Reply::Disk { notes, .. } => notes,
             Reply::Drives { .. }
+            | Reply::Audit { .. }
             | Reply::Memories { .. }
             | Reply::Volumes { .. }
             | Reply::Tasks { .. }
@@ -181,6 +187,24 @@ impl Reply {
             | Reply::Metrics { .. }
             | Reply::Alarm { .. }
             | Reply::Health { .. } => &[],
+        }
+    }
+}
+
+impl Reply {
+    /// Adds a sentence to its notes, where it has any.
+    pub(crate) fn add_note(&mut self, note: String) {
+        match self {
+            Reply::Done { notes }
+            | Reply::Reshape { notes, .. }
+            | Reply::Drive { notes, .. }
+            | Reply::Volume { notes, .. }
+            | Reply::Task { notes, .. }
+            | Reply::Spare { notes, .. }
+            | Reply::Logs { notes, .. }
+            | Reply::Imported { notes, .. }
+            | Reply::Disk { notes, .. } => notes.push(note),
+            _ => {}
         }
     }
 }
@@ -352,47 +376,6 @@ pub struct VolumeInfo {
     pub array_revision: u64,
 }
 
-/// How much an event matters.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// Worth knowing.
-    Info,
-    /// Redundancy or performance suffers.
-    Warning,
-    /// Data may become unavailable.
-    Critical,
-    /// Data is lost, or cannot be reached.
-    Fatal,
-}
-
-/// Something that happened.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Event {
-    /// A number that no other event of this controller has; later events have higher ones. 0 for events from before
-    /// there were numbers.
-    #[serde(default)]
-    pub number: u64,
-    /// When, in seconds since 1970.
-    pub time_unix_s: u64,
-    /// What kind of event it is, as `docs/events.md` lists them; empty for events from before there were codes.
-    #[serde(default)]
-    pub code: String,
-    /// How much it matters.
-    pub severity: Severity,
-    /// What it happened to: a volume's or a drive's name, `controller`.
-    pub subject: String,
-    /// Why it happened.
-    pub cause: String,
-    /// What it changed.
-    pub effect: String,
-    /// All of it in one sentence.
-    pub text: String,
-    /// Who asked for the change, and from where; `None` where nobody did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Caller>,
-}
-
 /// The controller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ControllerInfo {
@@ -443,17 +426,6 @@ impl fmt::Display for VolumeState {
             VolumeState::Degraded => "degraded",
             VolumeState::Offline => "offline",
             VolumeState::Missing => "missing",
-        })
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
-            Severity::Fatal => "fatal",
         })
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::interface::TaskKind;
 use crate::inventory::Drive;
 use crate::inventory::health;
@@ -121,11 +121,15 @@ impl Reconciler {
             Some(_) => "it serves on; replace it (predictive-failure copy is off)",
             None => "it is not used as a spare any more",
         };
-        let subject = place.map_or_else(|| drive.name.clone(), |(array, _)| array.name());
+        let array = place.map(|(array, _)| array.name());
+        let about = match &array {
+            Some(array) => Subject::both(&drive.name, array),
+            None => Subject::from(&drive.name),
+        };
         let text = format!("drive {} {why}: {effect}", drive.name);
         self.events.report(
             EventCode::DrivePredictsFailure,
-            &subject,
+            about,
             &format!("drive {} {why}", drive.name),
             effect,
             text,
@@ -406,7 +410,8 @@ impl Reconciler {
                 let is_known = !self.is_to_blame(drive) && self.was_reported(array, &text);
                 if !is_known {
                     let (code, effect) = (EventCode::DriveReplacementFailed, "the old drive serves on");
-                    self.events.report(code, &array.name(), cause, effect, text);
+                    let (name, array) = (&drive.name, array.name());
+                    self.events.report(code, Subject::both(name, &array), cause, effect, text);
                 }
                 return self.after_no_takeover(drive, spare).await;
             }

@@ -6,7 +6,7 @@
 //! that comes and goes is brought back a few times, and then left to the operator; one that is suspended again and again fails by policy.
 
 use crate::arrays::array::Array;
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::inventory::Drive;
 use crate::reconcile::Reconciler;
 use crate::signals::wait_or;
@@ -195,7 +195,7 @@ impl Reconciler {
         );
         self.events.report(
             EventCode::DriveUnsteady,
-            &array.name(),
+            Subject::both(&drive.name, &array.name()),
             &format!("drive {} comes and goes", drive.name),
             "the next time it stays out",
             text,

@@ -11,7 +11,7 @@ use super::steps::{Moved, StepEnd, StepPlan};
 use super::task::{Pace, Progress, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::events::EventCode;
+use crate::events::{EventCode, Subject};
 use crate::inventory::Drive;
 use crate::inventory::access::Access;
 use crate::tasks::Tasks;
@@ -188,14 +188,18 @@ impl Tasks {
                     text,
                 );
             } else {
-                let code = match self.home_of(drive, range) {
-                    Home::Volume(..) => {
+                let cause = "medium error";
+                match self.home_of(drive, range) {
+                    Home::Volume(volume, ..) => {
                         task.note(|found| found.unrecoverable_bytes += range.len.0);
-                        EventCode::VolumeBlocksUnreadable
+                        let volume = volume.name();
+                        let about = Subject::both(&volume, &drive.name);
+                        self.events.report(EventCode::VolumeBlocksUnreadable, about, cause, &effect, text);
                     }
-                    Home::Nobody(_) => EventCode::DriveMediumError,
-                };
-                self.events.report(code, &drive.name, "medium error", &effect, text);
+                    Home::Nobody(_) => {
+                        self.events.report(EventCode::DriveMediumError, &drive.name, cause, &effect, text);
+                    }
+                }
             }
         }
     }

@@ -40,7 +40,9 @@ pub struct Bench {
 }
 
 pub fn options(seed: u64, shards: usize) -> SimOptions {
-    SimOptions { shards, memory: ByteCount(16 * MIB), ..SimOptions::seeded(seed) }
+    // An order is answered when it is recorded. Where that takes as long as drives do, little tasks are over by then.
+    let state_latency = Latency::range_us(1, 10);
+    SimOptions { shards, memory: ByteCount(16 * MIB), state_latency, ..SimOptions::seeded(seed) }
 }
 
 pub fn drive_options() -> DriveOptions {
@@ -213,7 +215,7 @@ impl Bench {
     }
 
     pub fn events(&mut self) -> Vec<Event> {
-        match self.ask(Command::EventsList { last: None }) {
+        match self.ask(Command::EventsList { last: None, about: None }) {
             Ok(Reply::Events { events }) => events,
             other => panic!("{other:?}"),
         }

@@ -48,6 +48,9 @@ pub fn world() -> World {
         cause: "a cause".to_owned(),
         effect: "an effect".to_owned(),
         by: None,
+        related: None,
+        count: 1,
+        first_unix_s: None,
         text: "it happened".to_owned(),
     };
     let account = |name: &str, role: &str| json!({"name": name, "role": role, "enabled": true, "must_change": false, "locked_s": null});

@@ -142,6 +142,9 @@ pub enum Command {
     Support(Support),
     /// List events: every change of state with its cause and effect.
     Events(Events),
+    /// Show the audit trail: every order, who gave it from where, and whether it was carried out.
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Explain a request: which drives are read and written, what is computed, and why.
     Explain(Explain),
     /// Measure a disk subsystem with the standard load profiles (StorageBench).
@@ -329,9 +332,32 @@ pub struct Events {
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub last: usize,
 
+    /// Show only the history of this volume or drive.
+    #[arg(long, value_name = "NAME", conflicts_with = "follow")]
+    pub about: Option<String>,
+
     /// Then show events as they come, until interrupted; with --json one object a line.
     #[arg(long)]
     pub follow: bool,
+
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// See [`Command::Audit`].
+#[derive(Subcommand, Debug)]
+pub enum AuditCommand {
+    /// List the latest orders, newest last. This takes an administrator.
+    List(AuditList),
+}
+
+/// See [`AuditCommand::List`].
+#[derive(Args, Debug)]
+pub struct AuditList {
+    /// The number of latest orders to show.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub last: usize,
 
     /// The output format.
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Talking to the running controller: drive, volume, events, explain of a live volume.
 
-use crate::cli::{Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
+use crate::cli::{AuditCommand, Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
 use crate::{explain, output, place, render, stats};
 use api::client::Place;
@@ -317,8 +317,16 @@ impl Control {
     pub fn events(&self, events: &Events) -> Outcome {
         match events.follow {
             true => follow::events(self, events.last, events.output.json),
-            false => self.show(&Command::EventsList { last: Some(events.last) }, events.output.json),
+            false => {
+                let (last, about) = (Some(events.last), events.about.clone());
+                self.show(&Command::EventsList { last, about }, events.output.json)
+            }
         }
+    }
+
+    /// `softroc audit`.
+    pub fn audit(&self, AuditCommand::List(list): &AuditCommand) -> Outcome {
+        self.show(&Command::AuditList { last: Some(list.last) }, list.output.json)
     }
 
     /// `softroc explain --volume`.

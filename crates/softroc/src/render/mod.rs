@@ -1,6 +1,7 @@
 //! The controller's answers as text.
 
 pub mod access;
+mod audit;
 mod disks;
 mod drives;
 mod foreign;
@@ -32,6 +33,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Volumes { volumes } => volume_table(volumes),
         Reply::Events { events } if events.is_empty() => "No events.".into(),
         Reply::Events { events: list } => events(list),
+        Reply::Audit { orders } => audit::list(orders),
         Reply::Explained { text, .. } => text.clone(),
         Reply::Task { task, notes } => tasks::one(task, notes),
         Reply::Tasks { tasks } => tasks::list(tasks),

@@ -26,13 +26,14 @@ use units::counted;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the state folder has that is taken as it is: no file of these is meant to hold a secret.
-const KEPT: [&str; 12] = [
+const KEPT: [&str; 13] = [
     "alarm.toml",
     "arrays.toml",
     "attach.toml",
     "cache.toml",
     "deleted-arrays.toml",
     "drives.toml",
+    "events.2.jsonl",
     "events.jsonl",
     "failed-drives.toml",
     "log.toml",
@@ -56,7 +57,7 @@ fn questions() -> [(&'static str, Command); 12] {
         ("schedules", Command::ScheduleList {}),
         ("logs", Command::LogList {}),
         ("disks", Command::DiskList {}),
-        ("events", Command::EventsList { last: None }),
+        ("events", Command::EventsList { last: None, about: None }),
         ("metrics", Command::Metrics {}),
         ("foreign", Command::ForeignList {}),
     ]
@@ -202,9 +203,11 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
         }
     }
     // Also of accounts that are no more, and where nobody answers.
-    let events = machine::end_of(&folder.join("events.jsonl")).unwrap_or_default();
-    let events = events.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok());
-    events.for_each(|event| named(&event, scrubber));
+    for name in ["events.jsonl", "events.2.jsonl"] {
+        let events = machine::end_of(&folder.join(name)).unwrap_or_default();
+        let events = events.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok());
+        events.for_each(|event| named(&event, scrubber));
+    }
     let mut files = vec![File { name: "state/list.txt".into(), text: list(folder) }];
     for name in KEPT {
         if let Some(text) = machine::end_of(&folder.join(name)) {

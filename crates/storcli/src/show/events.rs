@@ -28,7 +28,7 @@ pub(super) fn answer(words: &[Word], machine: &mut dyn Machine) -> Answer {
         Ok(wanted) => wanted,
         Err(answer) => return answer,
     };
-    let events = match machine.ask(&Command::EventsList { last: None }) {
+    let events = match machine.ask(&Command::EventsList { last: None, about: None }) {
         Ok(Reply::Events { events }) => chosen(events, &wanted),
         Ok(_) => return Answer::failed("the controller answered something else; look at its log"),
         Err(error) => return Answer::error("Events", &error),
