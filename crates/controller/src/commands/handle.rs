@@ -21,7 +21,7 @@ pub struct Request {
 /// What is asked of the controller.
 pub enum Asked {
     /// To carry a command out, for somebody; `None`: this process itself.
-    Command(Command, Option<Caller>),
+    Command(Box<Command>, Option<Caller>),
     /// To answer when the start has come so far.
     When(Phase),
 }
@@ -122,7 +122,7 @@ impl ControllerHandle {
         command: Command,
         answer: impl FnOnce(Result<Reply>) + Send + 'static,
     ) {
-        self.send(Asked::Command(command, caller), answer);
+        self.send(Asked::Command(Box::new(command), caller), answer);
     }
 
     /// Waits until the start of the controller has come so far, on the controller's own shard. At once if the controller is gone or stops.

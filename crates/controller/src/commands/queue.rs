@@ -38,7 +38,7 @@ impl Commands {
             _ if self.stopping.get() => answer(Err(stopping())),
             Asked::Command(command, caller) => {
                 let asked = self.asked(&command, caller.as_ref(), answer);
-                let change = Change { command, caller, asked, looked: Vec::new() };
+                let change = Change { command: *command, caller, asked, looked: Vec::new() };
                 match self.phase.get() {
                     Phase::Opening if !change.command.is_for_a_start() => self.hold(change),
                     _ => self.carry_out(change),
