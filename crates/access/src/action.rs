@@ -112,6 +112,8 @@ actions! {
     SpareRemove        "spare-remove"          -          -         yes;
     ForeignImport      "foreign-import"        -          -         yes;
     ForeignClear       "foreign-clear"         -          -         yes;
+    NumbersSet         "numbers-set"           -          -         yes;
+    Configuration      "configuration"         -          -         yes;
     Shutdown           "shutdown"              -          -         yes;
     AuditList          "audit-list"            -          -         yes;
     Subscriptions      "subscriptions"         -          -         yes;
@@ -199,6 +201,7 @@ impl Action {
             Command::SpareRemove { .. } => Action::SpareRemove,
             Command::ForeignImport { .. } => Action::ForeignImport,
             Command::ForeignClear { .. } => Action::ForeignClear,
+            Command::NumbersSet(_) => Action::NumbersSet,
             _ => Action::Shutdown,
         }
     }

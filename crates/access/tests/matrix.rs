@@ -54,6 +54,7 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         named(&["drive-forget", "log-remove", "spare-add", "spare-remove"], json!({"drive": "d"})),
         named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
         named(&["drive-rescan"], json!({"drive": "d"})),
+        named(&["numbers-set"], json!({})),
         named(&["cache-remove"], json!({"memory": "m"})),
         named(&["volume-attach"], json!({"volume": "v", "read_only": false})),
         named(&["volume-detach"], json!({"volume": "v", "force": false})),

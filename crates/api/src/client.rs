@@ -2,7 +2,7 @@
 
 use crate::gate::TOKEN;
 use crate::tls::{self, Trust};
-use crate::{AccessReply, NotifyReply, Refusal};
+use crate::{AccessReply, ConfigReply, NotifyReply, Refusal};
 use controller::{Command, Error, ErrorKind, Reply, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -112,6 +112,15 @@ pub fn notifications(
     body: Option<&serde_json::Value>,
 ) -> Result<NotifyReply> {
     request(place, method, path, body)
+}
+
+/// The same about the configuration: what is configured, or a document that is restored.
+///
+/// # Errors
+/// Those of the request; `Unavailable` when no controller answers there.
+pub fn configuration(place: &Place, order: Option<&serde_json::Value>) -> Result<ConfigReply> {
+    let method = if order.is_some() { "POST" } else { "GET" };
+    request(place, method, "/v1/configuration", order)
 }
 
 fn request<T: DeserializeOwned>(

@@ -32,6 +32,8 @@ pub(crate) struct Desk {
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) told_once: Arc<ToldOnce>,
     pub(crate) workbench: Arc<dyn Workbench>,
+    /// A restore of the configuration: one at a time.
+    pub(crate) restoring: Arc<Semaphore>,
     /// Pages of the console that may be open at a time, beyond those that are.
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,

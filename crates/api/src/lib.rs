@@ -29,6 +29,7 @@
 //! | `console_orders` | what its forms ask for, carried out |
 //! | `supervise` | consumers of events that must not end |
 //! | `orders` | what is carried out here, recorded in the audit trail |
+//! | `configuration` | the configuration saved and restored (crate `config`) |
 //! | `holdings`, `told_once` | what unused drives hold, asked once for each change; what somebody is told on the page that follows |
 //! | `workbench` | who measures and predicts for the console |
 //! | `traffic` | what hosts asked of volumes in the last quarter of an hour |
@@ -44,6 +45,7 @@
 
 mod account_routes;
 pub mod client;
+mod configuration;
 mod console_live;
 mod console_orders;
 mod console_routes;
@@ -70,6 +72,7 @@ mod traffic;
 mod workbench;
 
 pub use account_routes::AccessReply;
+pub use configuration::ConfigReply;
 pub use manage::ManagePort;
 pub use notify::{ChannelInfo, NotifyReply};
 

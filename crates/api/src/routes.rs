@@ -37,6 +37,7 @@ pub(crate) fn router(desk: Desk) -> Router {
         .route("/metrics", get(tell_metrics))
         .merge(account_routes::router())
         .merge(crate::notify::router())
+        .merge(crate::configuration::router())
         .fallback(|| async {
             refuse(ErrorKind::NotFound, "there is nothing at this address; docs/api.md lists what there is")
         })

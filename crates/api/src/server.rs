@@ -95,17 +95,13 @@ impl Server {
             holdings: Arc::default(),
             told_once: Arc::default(),
             workbench,
+            restoring: Arc::new(Semaphore::new(1)),
             streams: Arc::new(Semaphore::new(console_live::MOST)),
             stopped_controller: Arc::new(stopped_controller),
         };
         let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            match runtime {
-                Ok(runtime) => runtime.block_on(serve(listener, ports, manage, desk, stopped)),
-                Err(error) => tracing::error!("the control socket is not served: {error}"),
-            }
-        });
+        let thread = std::thread::Builder::new().name("http".into());
+        let thread = thread.spawn(move || run(listener, ports, manage, desk, stopped));
         let thread = thread.map_err(|error| {
             EnvError::new(EnvErrorKind::System, "cannot start the thread of the control socket")
                 .caused_by(error)
@@ -234,6 +230,22 @@ fn bind(socket: &FilePath, access: SocketAccess) -> env::Result<std::os::unix::n
     permit(access.mode).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
+}
+
+/// The thread.
+fn run(
+    listener: std::os::unix::net::UnixListener,
+    ports: Vec<MetricsPort>,
+    manage: Option<ManagePort>,
+    desk: Desk,
+    stopped: oneshot::Receiver<()>,
+) {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            runtime.block_on(serve(listener, ports, manage, desk, stopped));
+        }
+        Err(error) => tracing::error!("the control socket is not served: {error}"),
+    }
 }
 
 async fn serve(

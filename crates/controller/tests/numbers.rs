@@ -1,7 +1,9 @@
 //! The numbers by which things are known, revisions, and who asked for what.
 
 use crate::common::{Bench, names};
-use controller::{Caller, Command, Event, Origin, Reply, StartTask, Startable};
+use controller::{
+    Caller, Command, DriveNumber, ErrorKind, Event, Numbered, Origin, Reply, SetNumbers, StartTask, Startable,
+};
 
 fn delete(bench: &mut Bench, name: &str) {
     bench.ask(Command::VolumeDelete { volume: name.into(), disconnect_hosts: false }).unwrap();
@@ -41,6 +43,54 @@ fn numbers_are_kept_over_restarts_and_never_given_again() {
     assert_eq!(bench.drive("d").numbers, Some(places[3]));
     let third = bench.create("z", "raid1", &["c", "d"]).0;
     assert_eq!((third.number, third.group), (Some(2), Some(2)));
+}
+
+/// What a saved configuration gives back: exchanged, kept over a restart, had by nothing else.
+#[test]
+fn numbers_are_given_back_by_order() {
+    let mut bench = Bench::new(7, 1, 5);
+    bench.boot(&["a", "b", "c", "d"]);
+    let (x, y) = (bench.create("x", "raid1", &["a", "b"]).0, bench.create("y", "raid1", &["c", "d"]).0);
+    let numbered = |uuid: &str, number| Numbered { uuid: uuid.to_owned(), number };
+    let drive = |name: &str, number| DriveNumber {
+        drive: name.to_owned(),
+        enclosure: 252,
+        slot: number,
+        device: number,
+    };
+    let set = SetNumbers {
+        serial: Some("SR00000000000001".to_owned()),
+        drives: vec![drive("a", 3), drive("b", 9)],
+        arrays: vec![numbered(&x.array, 1)],
+        volumes: vec![numbered(&x.uuid, 1), numbered(&y.uuid, 0)],
+    };
+    for twice in [
+        SetNumbers { drives: vec![drive("a", 3), drive("b", 3)], ..set.clone() },
+        SetNumbers { volumes: vec![numbered(&x.uuid, 1), numbered(&y.uuid, 1)], ..set.clone() },
+        SetNumbers { serial: Some("no serial!".to_owned()), ..set.clone() },
+        SetNumbers { arrays: vec![numbered("no uuid", 1)], ..set.clone() },
+    ] {
+        bench.refused(ErrorKind::Invalid, Command::NumbersSet(twice));
+    }
+    bench.refused(
+        ErrorKind::NotFound,
+        Command::NumbersSet(SetNumbers { drives: vec![drive("nowhere", 3)], ..set.clone() }),
+    );
+    assert_eq!(bench.show("x").number, Some(0), "what was refused changed nothing");
+    bench.ask(Command::NumbersSet(set)).unwrap();
+    for restart in [false, true] {
+        if restart {
+            bench.restart(&[]);
+        }
+        assert_eq!(serial(&mut bench), "SR00000000000001");
+        assert_eq!((bench.show("x").number, bench.show("y").number), (Some(1), Some(0)));
+        // The other array had the number 1, and drive d the number 3.
+        assert_eq!((bench.show("x").group, bench.show("y").group), (Some(1), Some(2)));
+        let devices = ["a", "b", "c", "d"].map(|name| bench.drive(name).numbers.unwrap().device);
+        assert_eq!(devices, [3, 9, 2, 10]);
+    }
+    bench.ask(Command::DriveAdd { drive: "e".into(), size_bytes: None }).unwrap();
+    assert_eq!(bench.drive("e").numbers.unwrap().device, 11);
 }
 
 #[test]

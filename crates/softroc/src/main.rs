@@ -140,6 +140,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Task(command) => control.task(command),
         Command::Account(command) => control.account(command),
         Command::Notify(command) => control.notify(command),
+        Command::Config(command) => control.config(command),
         Command::Events(events) => control.events(events),
         Command::Audit(audit) => control.audit(audit),
         Command::Top(top) => stats::top(&control, top),

@@ -43,6 +43,7 @@ fn every_command_of_the_page_does_what_it_says() {
     let at = controller.folder.file("sd");
     for command in &commands {
         let typed = command.replace("/dev/sd", &at).replace("NUMBER", "999");
+        let typed = typed.replace("saved.toml", &controller.folder.file("saved.toml"));
         let arguments: Vec<&str> = typed.split(' ').skip(1).collect();
         let answer = controller.softroc(&arguments);
         let said = format!("{}{}", answer.stdout, answer.stderr);

@@ -12,5 +12,6 @@ mod send;
 
 pub(crate) use office::{Office, run};
 pub use post::ChannelInfo;
+pub(crate) use post::Kept;
 pub use routes::NotifyReply;
 pub(crate) use routes::router;

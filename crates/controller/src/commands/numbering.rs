@@ -1,6 +1,7 @@
 //! What has no number yet gets one: after each change, and when something turned up by itself.
 
 use super::Commands;
+use crate::interface::{Result, SetNumbers};
 use crate::signals::wait_or;
 use ondisk::Uuid;
 use std::rc::Rc;
@@ -31,6 +32,23 @@ impl Commands {
             arrays.into_iter().map(|(_, array, volumes)| (array, volumes)).collect();
         self.inventory.give_numbers(&arrays).await;
         self.note_revisions();
+    }
+
+    /// Gives back numbers from before the state folder was lost. Notes, a sentence each.
+    pub(super) async fn set_numbers(&self, set: &SetNumbers) -> Result<Vec<String>> {
+        let drives: Vec<_> = set
+            .drives
+            .iter()
+            .map(|numbers| Ok((self.arrays.find_drive(&numbers.drive)?, numbers)))
+            .collect::<Result<_>>()?;
+        // What came a moment ago has a number before others are given back.
+        self.number().await;
+        let changed = self.inventory.set_numbers(set, &drives).await?;
+        self.note_revisions();
+        Ok(vec![match changed {
+            true => "drives, arrays and volumes have the numbers that were given back".to_owned(),
+            false => "all of them had these numbers already".to_owned(),
+        }])
     }
 
     /// Stores again what could not be stored, until the controller stops.

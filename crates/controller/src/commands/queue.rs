@@ -207,6 +207,7 @@ impl Commands {
             | Command::ForeignClear { .. }
             | Command::SpareAdd(_)
             | Command::SpareRemove { .. }
+            | Command::NumbersSet(_)
             | Command::Shutdown {} => return None,
         })
     }
@@ -322,6 +323,7 @@ impl Commands {
                 self.drive_changed(self.lifecycle.rescan_drive(&drive, was_bytes).await).await
             }
             Command::DriveForget { drive } => done(self.lifecycle.forget_drive(&drive).await),
+            Command::NumbersSet(set) => done(self.set_numbers(&set).await),
             question => self.answer_question(&question).unwrap_or_else(|| Err(stopping())),
         }
     }

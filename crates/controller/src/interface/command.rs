@@ -4,8 +4,8 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{
-    AddSpare, AlarmSetting, DiscardLog, DiskKind, DriveCost, ReshapeVolume, SetPolicy, SetSchedule, SetTask,
-    StartTask,
+    AddSpare, AlarmSetting, DiscardLog, DiskKind, DriveCost, ReshapeVolume, SetNumbers, SetPolicy,
+    SetSchedule, SetTask, StartTask,
 };
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
@@ -311,6 +311,9 @@ pub enum Command {
     },
     /// What a request would do. Answered by [`Reply::Explained`](crate::interface::Reply::Explained).
     Explain(Explain),
+    /// Gives drives, arrays and volumes the numbers that they had before the state folder was lost. What has one of these numbers, and is not
+    /// named, gets another one. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    NumbersSet(SetNumbers),
     /// What the controller is. Answered by [`Reply::Info`](crate::interface::Reply::Info).
     Info {},
     /// Stops serving, in order. Answered by [`Reply::Done`](crate::interface::Reply::Done) when everything is on the drives.

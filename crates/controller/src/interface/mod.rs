@@ -50,7 +50,7 @@ pub use limits::{DriveLimit, LimitSource, SuspendedBy, SuspensionInfo};
 pub use logs::{DiscardLog, Discarded, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use memories::{MemoryInfo, MemoryVolume};
 pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
-pub use numbers::DriveNumbers;
+pub use numbers::{DriveNumber, DriveNumbers, Numbered, SetNumbers};
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};
 pub use reply::{CacheInfo, ControllerInfo, Policy, Progress, Reply, VolumeInfo, VolumeState};

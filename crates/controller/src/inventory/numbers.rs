@@ -4,16 +4,21 @@
 //! Where no version of the file can be read, numbers are given anew and marked as provisional until an operator removes the old file; the
 //! serial number is taken from the list of drives.
 //!
+//! After the state folder was lost, an order can give numbers back that were given before ([`Inventory::set_numbers`]).
+//!
 //! **Invariants.** A number is stored before it is told, unless it is provisional. A number that was given is not given to anything else, whatever becomes of
 //! what had it: an event may name it. (A slot of an enclosure that says which bay a drive is in is that bay's number, whichever drive
 //! is in it.) A drive keeps its numbers by what tells it from others for as long as it lives ([`Drive::lasting_identity`]), by its
 //! name where nothing does. What lives in memory alone has its numbers until the process ends.
 
 use super::{Drive, Inventory};
-use crate::interface::{DriveNumbers, Result};
+use crate::events::EventCode;
+use crate::interface::{DriveNumber, DriveNumbers, Error, ErrorKind, Numbered, Result, SetNumbers};
 use crate::statefile::{Place, StateFile, Trouble};
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Where they are kept.
 const FILE: StateFile<Given> =
@@ -163,6 +168,69 @@ impl Given {
         }
     }
 
+    /// Gives a drive the numbers of an order; what it is known by. Its place stays where the drive itself says where it is.
+    fn set_drive(&mut self, seen: &Seen<'_>, to: &DriveNumber) -> Option<String> {
+        let is_it = |row: &DriveRow| match &seen.identity {
+            Some(identity) => row.identity == *identity,
+            None => row.name == seen.name,
+        };
+        let at = self.drive.iter().rposition(is_it)?;
+        self.drive[at].device = to.device;
+        self.next_device = self.next_device.max(to.device.saturating_add(1));
+        match &seen.enclosure {
+            None => {
+                (self.drive[at].enclosure, self.drive[at].slot) = (to.enclosure, to.slot);
+                self.next_slot = self.next_slot.max(to.slot.saturating_add(1));
+            }
+            Some(name) => self.set_enclosure(name, to.enclosure),
+        }
+        Some(self.drive[at].identity.clone())
+    }
+
+    /// Gives an enclosure a number that no other one has.
+    fn set_enclosure(&mut self, name: &str, number: u32) {
+        let is_taken = self.enclosure.iter().any(|one| one.number == number && one.name != name);
+        let Some(one) = self.enclosure.iter_mut().find(|one| one.name == name) else { return };
+        if is_taken || number == NO_ENCLOSURE || one.number == number {
+            return;
+        }
+        let before = std::mem::replace(&mut one.number, number);
+        self.drive.iter_mut().filter(|row| row.enclosure == before).for_each(|row| row.enclosure = number);
+        self.next_enclosure = self.next_enclosure.max(number.saturating_add(1));
+    }
+
+    /// Gives arrays or volumes the numbers of an order. What had one of them, and is not named, gets another one.
+    fn set_rows(rows: &mut [Row], next: &mut u32, to: &[(Uuid, u32)]) {
+        for (uuid, number) in to {
+            rows.iter_mut().filter(|row| row.uuid == *uuid).for_each(|row| row.number = *number);
+            *next = (*next).max(number.saturating_add(1));
+        }
+        for row in rows.iter_mut() {
+            let is_named = to.iter().any(|(uuid, _)| row.uuid == *uuid);
+            if !is_named && to.iter().any(|(_, number)| row.number == *number) {
+                row.number = take(next);
+            }
+        }
+    }
+
+    /// Drives that are not named, and have a number that an order gave to another one, get new ones.
+    fn move_others(&mut self, named: &[String]) {
+        let devices: BTreeSet<u32> = self.taken(named, |row| row.device);
+        let places: BTreeSet<(u32, u32)> = self.taken(named, |row| (row.enclosure, row.slot));
+        for row in self.drive.iter_mut().filter(|row| !named.contains(&row.identity)) {
+            if devices.contains(&row.device) {
+                row.device = take(&mut self.next_device);
+            }
+            if row.enclosure == NO_ENCLOSURE && places.contains(&(row.enclosure, row.slot)) {
+                row.slot = take(&mut self.next_slot);
+            }
+        }
+    }
+
+    fn taken<T: Ord>(&self, named: &[String], what: impl Fn(&DriveRow) -> T) -> BTreeSet<T> {
+        self.drive.iter().filter(|row| named.contains(&row.identity)).map(what).collect()
+    }
+
     /// Lets go of what was gone longest, where there is too much of it.
     fn prune(&mut self, arrays: &[(Uuid, Vec<Uuid>)], names: &[&str]) {
         let is_here = |row: &Row| {
@@ -258,6 +326,45 @@ impl Inventory {
         }
     }
 
+    /// Gives back the numbers of an order. Whether any changed.
+    ///
+    /// # Errors
+    /// When two things would have one number, or it cannot be stored: then all have those that they had.
+    pub(crate) async fn set_numbers(
+        &self,
+        set: &SetNumbers,
+        drives: &[(Rc<Drive>, &DriveNumber)],
+    ) -> Result<bool> {
+        check_serial(set.serial.as_deref())?;
+        let (arrays, volumes) = (parsed("array", &set.arrays)?, parsed("volume", &set.volumes)?);
+        distinct("drive number", set.drives.iter().map(|drive| drive.device))?;
+        distinct("place", set.drives.iter().map(|drive| (drive.enclosure, drive.slot)))?;
+        let _turn = self.numbering.take(1).await;
+        let mut given = self.numbers.borrow().clone();
+        let named: Vec<String> =
+            drives.iter().filter_map(|(drive, to)| given.set_drive(&seen(drive), to)).collect();
+        given.move_others(&named);
+        Given::set_rows(&mut given.group, &mut given.next_group, &arrays);
+        Given::set_rows(&mut given.volume, &mut given.next_volume, &volumes);
+        if let Some(serial) = &set.serial {
+            given.serial.clone_from(serial);
+        }
+        if given == *self.numbers.borrow() {
+            return Ok(false);
+        }
+        self.store_numbers(&given).await?;
+        self.numbers.replace(given);
+        self.events.report(
+            EventCode::ControllerCommand,
+            "controller",
+            "an operator gave numbers back",
+            "drives, arrays and volumes are known by them",
+            "numbers of drives, arrays and volumes were given back, as a saved configuration has them"
+                .to_owned(),
+        );
+        Ok(true)
+    }
+
     async fn store_numbers(&self, given: &Given) -> Result<()> {
         self.events.store_state(&FILE, &given.lasting()).await
     }
@@ -319,6 +426,41 @@ impl Inventory {
     }
 }
 
+fn invalid(sentence: String) -> Error {
+    Error::new(ErrorKind::Invalid, sentence)
+}
+
+/// A serial number is written as those that are made here are.
+fn check_serial(serial: Option<&str>) -> Result<()> {
+    let is_one = |serial: &str| {
+        !serial.is_empty() && serial.len() <= 32 && serial.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    match serial.filter(|serial| !is_one(serial)) {
+        Some(serial) => {
+            Err(invalid(format!("'{serial}' is not a serial number; expected up to 32 letters and digits")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn parsed(what: &str, rows: &[Numbered]) -> Result<Vec<(Uuid, u32)>> {
+    let parse = |row: &Numbered| Ok((row.uuid.parse::<Uuid>().map_err(invalid)?, row.number));
+    let rows: Vec<(Uuid, u32)> = rows.iter().map(parse).collect::<Result<_>>()?;
+    distinct(&format!("UUID of an {what}"), rows.iter().map(|(uuid, _)| *uuid))?;
+    distinct(&format!("number of an {what}"), rows.iter().map(|(_, number)| *number))?;
+    Ok(rows)
+}
+
+fn distinct<T: Ord>(what: &str, values: impl Iterator<Item = T>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for value in values {
+        if !seen.insert(value) {
+            return Err(invalid(format!("the same {what} is there twice; nothing was changed")));
+        }
+    }
+    Ok(())
+}
+
 fn seen(drive: &Drive) -> Seen<'_> {
     let access = drive.access();
     let hardware = access.as_ref().map(|access| &access.info().hardware);
@@ -371,6 +513,45 @@ mod tests {
         given.drive(&seen("b", Some("2"), None));
         given.drive(&seen("a", Some("1"), Some(("shelf", 9))));
         assert_eq!(numbers(&given), [(0, 9, 0), (252, 0, 1)]);
+    }
+
+    #[test]
+    fn numbers_that_are_given_back_are_had_by_nothing_else() {
+        let mut given = Given::default();
+        for (name, identity) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            given.drive(&seen(name, Some(identity), None));
+        }
+        let uuid = |number: u8| Uuid([number; 16]);
+        (1..=3).for_each(|at| Given::number(&mut given.volume, &mut given.next_volume, uuid(at)));
+        // Two are exchanged, and the third has to give way.
+        for (name, identity, number) in [("a", "1", 2), ("b", "2", 0)] {
+            let to = DriveNumber { drive: name.into(), enclosure: 252, slot: number + 5, device: number };
+            given.set_drive(&seen(name, Some(identity), None), &to);
+        }
+        given.move_others(&["1".to_owned(), "2".to_owned()]);
+        assert_eq!(numbers(&given), [(252, 7, 2), (252, 5, 0), (252, 2, 3)]);
+        Given::set_rows(&mut given.volume, &mut given.next_volume, &[(uuid(1), 2), (uuid(2), 9)]);
+        let volumes: Vec<u32> = given.volume.iter().map(|row| row.number).collect();
+        assert_eq!(volumes, [2, 9, 10]);
+        // What is new gets a number that nothing has.
+        given.drive(&seen("d", Some("4"), None));
+        Given::number(&mut given.volume, &mut given.next_volume, uuid(4));
+        assert_eq!(numbers(&given)[3], (252, 8, 4));
+        assert_eq!(given.volume[3].number, 11);
+    }
+
+    #[test]
+    fn a_drive_that_says_where_it_is_keeps_its_bay_and_its_enclosure_gets_the_number() {
+        let mut given = Given::default();
+        given.drive(&seen("a", Some("1"), Some(("shelf", 7))));
+        given.drive(&seen("b", Some("2"), Some(("other", 7))));
+        let to = DriveNumber { drive: "a".into(), enclosure: 4, slot: 99, device: 6 };
+        given.set_drive(&seen("a", Some("1"), Some(("shelf", 7))), &to);
+        assert_eq!(numbers(&given), [(4, 7, 6), (1, 7, 1)]);
+        // A number that another enclosure has is not given twice.
+        let to = DriveNumber { enclosure: 1, ..to };
+        given.set_drive(&seen("a", Some("1"), Some(("shelf", 7))), &to);
+        assert_eq!(numbers(&given)[0].0, 4);
     }
 
     #[test]

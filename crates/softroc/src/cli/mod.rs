@@ -4,6 +4,7 @@ mod account;
 mod attach;
 mod bench;
 mod cache;
+mod config;
 mod create;
 mod drive;
 mod explain;
@@ -23,6 +24,7 @@ pub use attach::{Attach, AttachSwitch, Detach};
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
 pub use cache::CacheCommand;
+pub use config::{ConfigCommand, ConfigRestore};
 pub use create::{VolumeCreate, WriteHole};
 pub use drive::DriveCommand;
 pub(crate) use explain::levels;
@@ -127,6 +129,10 @@ pub enum Command {
     /// Manage notifications: the channels (mail, syslog, journal, webhooks, SNMP, programs) that are told of events.
     #[command(subcommand)]
     Notify(NotifyCommand),
+    /// Save or restore the configuration: policies, names, spares, schedules, notifications, accounts. Data and secrets are not part
+    /// of it.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Tell how all is, in a sentence, and what to do. Ends with 0 if nothing has to be done, with 1 if something has, and with 2 if data is
     /// in danger; with 3 if no controller answers.
     Health(Output),

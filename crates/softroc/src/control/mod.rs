@@ -14,6 +14,7 @@ use std::time::Duration;
 mod account;
 mod attach;
 mod cache;
+mod config;
 mod create;
 mod follow;
 mod foreign;

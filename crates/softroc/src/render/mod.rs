@@ -2,6 +2,7 @@
 
 pub mod access;
 mod audit;
+pub mod config;
 mod disks;
 mod drives;
 mod foreign;

@@ -37,7 +37,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("redfish", &["units", "controller", "access"]),
     ("webconsole", &["units", "controller", "access"]),
     ("notify", &["units", "controller"]),
-    ("api", &["units", "env", "controller", "access", "redfish", "webconsole", "notify", "world-real"]),
+    ("config", &["units", "controller", "access", "notify"]),
+    (
+        "api",
+        &["units", "env", "controller", "access", "redfish", "webconsole", "notify", "config", "world-real"],
+    ),
     ("storcli", &["controller"]),
     ("storagebench", &["units", "env", "signatures"]),
     ("array", &["units", "env", "layout", "ondisk", "drives", "engine"]),

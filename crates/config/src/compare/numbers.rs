@@ -1,0 +1,58 @@
+//! Numbers by which drives, arrays and volumes are known. All that differ are given back by one order: one may have the
+//! number of another.
+
+use super::drives::Places;
+use super::{Found, Of, Pairs, Step};
+use crate::current::{self, Current};
+use crate::document::Document;
+use controller::{Command, DriveNumber, Numbered, SetNumbers};
+
+pub(super) fn compare(
+    document: &Document,
+    now: &Current,
+    (places, pairs): (&Places<'_>, &Pairs<'_>),
+    found: &mut Found,
+) {
+    let mut set = SetNumbers::default();
+    let mut differences = Vec::new();
+    let serial = document.controller.as_ref().and_then(|controller| controller.serial.as_ref());
+    if let Some(serial) = serial.filter(|serial| **serial != now.info.serial) {
+        differences.push(Of::new("controller", "serial number").file(serial).now(&now.info.serial));
+        set.serial = Some(serial.clone());
+    }
+    for drive in document.drives.iter().flatten() {
+        let (Some(file), Some(there)) = (drive.numbers, places.get(&drive.name)) else { continue };
+        let given = there.numbers.map(|numbers| (numbers.enclosure, numbers.slot, numbers.device));
+        let wanted = (file.enclosure, file.slot, file.device);
+        if current::numbers(there) != Some(file) {
+            let text = |(enclosure, slot, device)| format!("{enclosure}:{slot}, device {device}");
+            let mut of = Of::new(format!("drive {}", there.name), "numbers").file(text(wanted));
+            of.now = given.map(text);
+            differences.push(of);
+        }
+        let (enclosure, slot, device) = wanted;
+        set.drives.push(DriveNumber { drive: there.name.clone(), enclosure, slot, device });
+    }
+    let mut of = |about: String, number: Option<u32>, there: (&str, Option<u32>), to: &mut Vec<Numbered>| {
+        let Some(number) = number else { return };
+        let (uuid, given) = there;
+        if to.iter().any(|known| known.uuid == uuid) {
+            return;
+        }
+        if given != Some(number) {
+            let mut of = Of::new(about, "number").file(number.to_string());
+            of.now = given.map(|given| given.to_string());
+            differences.push(of);
+        }
+        to.push(Numbered { uuid: uuid.to_owned(), number });
+    };
+    for (volume, array, there) in &pairs.0 {
+        let Some(there) = there else { continue };
+        let name = &there.name;
+        of(format!("array of {name}"), array.number, (&there.array, there.group), &mut set.arrays);
+        of(format!("volume {name}"), volume.number, (&there.uuid, there.number), &mut set.volumes);
+    }
+    for of in differences {
+        found.changes(of, Step::Command(Command::NumbersSet(set.clone())));
+    }
+}
