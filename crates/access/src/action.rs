@@ -51,6 +51,7 @@ actions! {
     // action          name                    read-only  operator  administrator
     Info               "info"                  yes        yes       yes;
     Metrics            "metrics"               yes        yes       yes;
+    Counters           "counters"              yes        yes       yes;
     Health             "health"                yes        yes       yes;
     AlarmShow          "alarm-show"            yes        yes       yes;
     EventsList         "events-list"           yes        yes       yes;
@@ -129,6 +130,7 @@ impl Action {
         match command {
             Command::Info {} => Action::Info,
             Command::Metrics {} => Action::Metrics,
+            Command::Counters {} => Action::Counters,
             Command::Health {} => Action::Health,
             Command::AlarmShow {} => Action::AlarmShow,
             Command::AlarmSet { .. } => Action::AlarmSet,

@@ -6,12 +6,13 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Commands that name nothing.
-const LISTS: [&str; 11] = [
+const LISTS: [&str; 12] = [
     "drive-list",
     "volume-list",
     "log-list",
     "cache-list",
     "metrics",
+    "counters",
     "health",
     "alarm-show",
     "spare-list",
@@ -105,7 +106,7 @@ fn every_command_is_an_action_of_its_own_name() {
 
 #[test]
 fn every_role_may_what_the_table_says_and_nothing_else() {
-    let looks = ["info", "metrics", "health", "events-list", "explain"];
+    let looks = ["info", "metrics", "counters", "health", "events-list", "explain"];
     let own = ["own-password", "own-session"];
     let runs = [
         "task-start",

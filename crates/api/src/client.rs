@@ -2,7 +2,7 @@
 
 use crate::gate::TOKEN;
 use crate::tls::{self, Trust};
-use crate::{AccessReply, ConfigReply, NotifyReply, Refusal};
+use crate::{AccessReply, ConfigReply, HistoryReply, NotifyReply, Refusal};
 use controller::{Command, Error, ErrorKind, Reply, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -121,6 +121,22 @@ pub fn notifications(
 pub fn configuration(place: &Place, order: Option<&serde_json::Value>) -> Result<ConfigReply> {
     let method = if order.is_some() { "POST" } else { "GET" };
     request(place, method, "/v1/configuration", order)
+}
+
+/// What volumes and drives did: the query of `/v1/history`.
+///
+/// # Errors
+/// Those of the request; `Unavailable` when no controller answers there.
+pub fn history(place: &Place, query: &[(&str, String)]) -> Result<HistoryReply> {
+    let query: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    request(place, "GET", &format!("/v1/history?{}", query.join("&")), None)
+}
+
+/// A value as it stands in a query.
+fn escaped(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let text = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    value.bytes().map(text).collect()
 }
 
 fn request<T: DeserializeOwned>(

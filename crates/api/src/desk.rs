@@ -10,6 +10,7 @@ use crate::told_once::ToldOnce;
 use crate::traffic::Traffic;
 use crate::workbench::Workbench;
 use crate::{MetricsOptions, Refusal};
+use ::history::History;
 use access::{Action, Caller};
 use axum::Json;
 use axum::http::StatusCode;
@@ -32,6 +33,9 @@ pub(crate) struct Desk {
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) told_once: Arc<ToldOnce>,
     pub(crate) workbench: Arc<dyn Workbench>,
+    pub(crate) history: Arc<History>,
+    /// Questions about the history that may be asked, beyond those that are.
+    pub(crate) asking: Arc<Semaphore>,
     /// A restore of the configuration: one at a time.
     pub(crate) restoring: Arc<Semaphore>,
     /// Pages of the console that may be open at a time, beyond those that are.

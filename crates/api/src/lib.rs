@@ -30,6 +30,7 @@
 //! | `supervise` | consumers of events that must not end |
 //! | `orders` | what is carried out here, recorded in the audit trail |
 //! | `configuration` | the configuration saved and restored (crate `config`) |
+//! | `history` | what volumes and drives did, looked at every ten seconds and asked for (crate `history`) |
 //! | `holdings`, `told_once` | what unused drives hold, asked once for each change; what somebody is told on the page that follows |
 //! | `workbench` | who measures and predicts for the console |
 //! | `traffic` | what hosts asked of volumes in the last quarter of an hour |
@@ -54,6 +55,7 @@ mod desk;
 mod events;
 mod files;
 mod gate;
+mod history;
 mod holdings;
 mod keeper;
 mod manage;
@@ -73,6 +75,7 @@ mod workbench;
 
 pub use account_routes::AccessReply;
 pub use configuration::ConfigReply;
+pub use history::HistoryReply;
 pub use manage::ManagePort;
 pub use notify::{ChannelInfo, NotifyReply};
 

@@ -38,6 +38,7 @@ pub(crate) fn router(desk: Desk) -> Router {
         .merge(account_routes::router())
         .merge(crate::notify::router())
         .merge(crate::configuration::router())
+        .merge(crate::history::router())
         .fallback(|| async {
             refuse(ErrorKind::NotFound, "there is nothing at this address; docs/api.md lists what there is")
         })

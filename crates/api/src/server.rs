@@ -11,7 +11,7 @@ use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
 use crate::workbench::Workbench;
-use crate::{console_live, events, routes, traffic};
+use crate::{console_live, events, history, routes, traffic};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
@@ -83,6 +83,9 @@ impl Server {
         let machine = machine(&files, manage.as_ref(), &controller)?;
         let subscriptions = Arc::new(Subscriptions::open(&files, &controller));
         let office = Arc::new(Office::open(&files, &machine.host, &controller));
+        let kept = history::open(&state, &controller).map_err(|error| {
+            EnvError::new(EnvErrorKind::System, "cannot start the thread of the history").caused_by(error)
+        })?;
         let desk = Desk {
             controller,
             options,
@@ -95,6 +98,8 @@ impl Server {
             holdings: Arc::default(),
             told_once: Arc::default(),
             workbench,
+            history: Arc::new(kept),
+            asking: Arc::new(Semaphore::new(history::MOST_READERS)),
             restoring: Arc::new(Semaphore::new(1)),
             streams: Arc::new(Semaphore::new(console_live::MOST)),
             stopped_controller: Arc::new(stopped_controller),
@@ -240,12 +245,17 @@ fn run(
     desk: Desk,
     stopped: oneshot::Receiver<()>,
 ) {
+    let history = desk.history.clone();
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             runtime.block_on(serve(listener, ports, manage, desk, stopped));
+            // A question about the history may wait for a file that hangs.
+            runtime.shutdown_timeout(LAST_ANSWERS);
         }
         Err(error) => tracing::error!("the control socket is not served: {error}"),
     }
+    // What was counted last; it is closed when nobody has it any more.
+    history.store(crate::keeper::unix_time());
 }
 
 async fn serve(
@@ -263,6 +273,7 @@ async fn serve(
         events::push(&desk, &subscription);
     }
     notify::run(&desk);
+    tokio::spawn(history::watch(desk.clone()));
     if let Some(port) = manage {
         tokio::spawn(serve_management(port, desk.clone()));
         tokio::spawn(traffic::watch(desk.clone()));

@@ -16,6 +16,7 @@ fn looks() -> Vec<Command> {
         Command::LogList {},
         Command::CacheList {},
         Command::Metrics {},
+        Command::Counters {},
         Command::Health {},
         Command::AlarmShow {},
         Command::SpareList {},

@@ -207,3 +207,22 @@ fn operations_that_take_longer_than_redundancy_waits_are_told_with_the_drive() {
     let Ok(Reply::Drives { drives }) = bench.ask(Command::DriveList {}) else { panic!("listed") };
     assert!(drives.iter().all(|drive| drive.work.is_none()), "a list is short");
 }
+
+/// The history is fed by them.
+#[test]
+fn counters_alone_are_those_of_the_metrics() {
+    let mut bench = served(9);
+    bench.write("data", 0, 7, 3 * 4096);
+    let metrics = metrics(&mut bench);
+    let Ok(Reply::Counters { counters }) = bench.ask(Command::Counters {}) else { panic!("counters") };
+    let [told] = &counters.volumes[..] else { panic!("{:?}", counters.volumes) };
+    assert_eq!(told.uuid, volume(&metrics, "data").volume.uuid);
+    assert_eq!(told.work, volume(&metrics, "data").work);
+    assert_eq!(counters.drives.len(), 3);
+    for told in &counters.drives {
+        let counted: Vec<u64> = told.work.iter().map(|work| work.completed).collect();
+        let expected: Vec<u64> = drive(&metrics, &told.name).work.iter().map(|work| work.completed).collect();
+        assert_eq!(counted, expected, "{}", told.name);
+        assert!(!told.identity.is_empty());
+    }
+}

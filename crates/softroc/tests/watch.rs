@@ -257,5 +257,5 @@ fn the_page_is_what_happens() {
             .expect("a shell");
         String::from_utf8_lossy(&shell.stdout).replace('\n', " ")
     });
-    assert_eq!(examples, 7);
+    assert_eq!(examples, 9);
 }

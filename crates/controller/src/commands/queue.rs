@@ -169,6 +169,7 @@ impl Commands {
             Command::AlarmShow {} => Ok(Reply::Alarm { alarm: self.events.alarm() }),
             Command::DiskList {} => Ok(Reply::Disks { disks: self.attached.all() }),
             Command::Metrics {} => Ok(Reply::Metrics { metrics: Box::new(self.metrics()) }),
+            Command::Counters {} => Ok(Reply::Counters { counters: Box::new(self.counters()) }),
             Command::DriveAdd { .. }
             | Command::DriveFail { .. }
             | Command::DriveOffline { .. }

@@ -226,6 +226,9 @@ pub enum Command {
     /// Everything that is counted or measured, all of one moment. No drive is asked. Answered by
     /// [`Reply::Metrics`](crate::interface::Reply::Metrics).
     Metrics {},
+    /// What hosts have asked of volumes, and what was asked of drives: counters alone. Answered by
+    /// [`Reply::Counters`](crate::interface::Reply::Counters).
+    Counters {},
     /// How all is, and what to do. Answered by [`Reply::Health`](crate::interface::Reply::Health).
     Health {},
     /// Switches the alarm on or off, or silences it. Answered by [`Reply::Alarm`](crate::interface::Reply::Alarm).
@@ -362,6 +365,7 @@ impl Command {
                 | LogList {}
                 | CacheList {}
                 | Metrics {}
+                | Counters {}
                 | Health {}
                 | AlarmShow {}
                 | SpareList {}

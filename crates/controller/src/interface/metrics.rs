@@ -106,6 +106,46 @@ pub struct DriveWork {
     pub limits: Vec<DriveLimit>,
 }
 
+/// What hosts have asked of volumes, and what was asked of drives: counters alone, for whoever looks every few seconds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CountersInfo {
+    /// When it was told, in nanoseconds, by a clock that never goes back; it begins anew with the controller.
+    pub taken_ns: u64,
+    /// Volumes that are known, in no order.
+    pub volumes: Vec<VolumeCounters>,
+    /// Drives that are registered, in no order.
+    pub drives: Vec<DriveCounters>,
+}
+
+/// The counters of a volume.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct VolumeCounters {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// What hosts have asked of it.
+    pub work: Vec<WorkInfo>,
+    /// Reads of a stripe of which the cache had a part, or all.
+    pub cache_hits: u64,
+    /// Writes to a stripe that were acknowledged from the cache.
+    pub cache_writes: u64,
+}
+
+/// The counters of a drive.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DriveCounters {
+    /// Its name.
+    pub name: String,
+    /// What tells it from others: its serial number, else how it is opened.
+    pub identity: String,
+    /// What was asked of it.
+    pub work: Vec<WorkInfo>,
+    /// Its temperature when it was asked last, in degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<i16>,
+}
+
 /// How many events of a kind there have been.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EventCount {

@@ -49,7 +49,10 @@ pub use hosts::HostInfo;
 pub use limits::{DriveLimit, LimitSource, SuspendedBy, SuspensionInfo};
 pub use logs::{DiscardLog, Discarded, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use memories::{MemoryInfo, MemoryVolume};
-pub use metrics::{DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use metrics::{
+    CountersInfo, DriveCounters, DriveMetrics, DriveWork, EventCount, MetricsInfo, VolumeCounters,
+    VolumeMetrics, WorkInfo,
+};
 pub use numbers::{DriveNumber, DriveNumbers, Numbered, SetNumbers};
 pub(crate) use presets::is_volatile;
 pub use presets::{Preset, Settings};

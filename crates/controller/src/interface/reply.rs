@@ -1,9 +1,9 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    AlarmInfo, AuditEntry, CoverageInfo, DiskInfo, DriveCost, DriveInfo, Event, ForeignDrive, ForeignVolume,
-    HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo,
-    UpsInfo,
+    AlarmInfo, AuditEntry, Caller, CountersInfo, CoverageInfo, DiskInfo, DriveCost, DriveInfo, Event,
+    ForeignDrive, ForeignVolume, HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo,
+    ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -147,6 +147,11 @@ pub enum Reply {
         /// It.
         metrics: Box<MetricsInfo>,
     },
+    /// Counters of volumes and drives.
+    Counters {
+        /// They.
+        counters: Box<CountersInfo>,
+    },
     /// The alarm.
     Alarm {
         /// It.
@@ -185,6 +190,7 @@ impl Reply {
             | Reply::Explained { .. }
             | Reply::Info { .. }
             | Reply::Metrics { .. }
+            | Reply::Counters { .. }
             | Reply::Alarm { .. }
             | Reply::Health { .. } => &[],
         }

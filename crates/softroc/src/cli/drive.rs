@@ -1,6 +1,6 @@
 //! `softroc drive`.
 
-use super::{Checked, Output, Sampling};
+use super::{Checked, Output, StatsSpan};
 use clap::Subcommand;
 use units::ByteCount;
 
@@ -30,14 +30,14 @@ pub enum DriveCommand {
         #[command(flatten)]
         checked: Checked,
     },
-    /// Show what drives do: rates, latencies, queues, over one second.
+    /// Show what drives do: rates, latencies, queues, over one second; with --since what they did.
     Stats {
         /// The drives: paths, or VOLUME:SLOT [default: all].
         #[arg(value_name = "DRIVE")]
         drives: Vec<String>,
-        /// How often.
+        /// Of what.
         #[command(flatten)]
-        sampling: Sampling,
+        stats: StatsSpan,
     },
     /// Declare drives failed; spares take their slots.
     Fail {

@@ -34,7 +34,7 @@ pub use nbd::{NbdSecurity, TlsMode};
 pub use notify::{NotifyCommand, NotifySet};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::{Reshaping, VolumeCommand, VolumeExpand, VolumeMigrate};
-pub use watch::{AlarmCommand, Sampling, SnmpCommand, Support, Top};
+pub use watch::{AlarmCommand, Sampling, SnmpCommand, StatsSpan, Support, Top};
 
 use access::Role;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -433,9 +433,9 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads a time such as `30s`, `500ms` or `2m`.
+/// Reads a time such as `30s`, `500ms`, `2m` or `7d`.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    let wrong = || format!("'{text}' is not a time; expected a number with ms, s, m or h, such as 30s");
+    let wrong = || format!("'{text}' is not a time; expected a number with ms, s, m, h or d, such as 30s");
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().map_err(|_| wrong())?;
@@ -444,6 +444,7 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
         "s" => number,
         "m" | "min" => number * 60.0,
         "h" => number * 3600.0,
+        "d" => number * 86_400.0,
         _ => return Err(wrong()),
     };
     let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;

@@ -1,7 +1,7 @@
 //! `softroc volume` and `softroc log`.
 
 use super::create::VolumeCreate;
-use super::{Checked, Output, Sampling, levels, tasks};
+use super::{Checked, Output, StatsSpan, levels, tasks};
 use clap::{Args, Subcommand};
 use layout::Level;
 use units::{ByteCount, StripSize};
@@ -22,14 +22,14 @@ pub enum VolumeCommand {
         #[command(flatten)]
         checked: Checked,
     },
-    /// Show what volumes do: rates, latencies, queues, the cache, over one second.
+    /// Show what volumes do: rates, latencies, queues, the cache, over one second; with --since what they did.
     Stats {
         /// The names of the volumes [default: all].
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// How often.
+        /// Of what.
         #[command(flatten)]
-        sampling: Sampling,
+        stats: StatsSpan,
     },
     /// Rename a volume. Hosts that use it stay connected; who connects asks for the new name.
     Rename {

@@ -21,6 +21,22 @@ pub struct Sampling {
     pub output: Output,
 }
 
+/// What rates are of.
+#[derive(Args, Clone, Debug)]
+pub struct StatsSpan {
+    /// Show the history of so long until now instead of what is done now: at most 30d. Of one NAME, in parts as well.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["interval", "count"])]
+    pub since: Option<Duration>,
+
+    /// How many parts a history has at most.
+    #[arg(long, value_name = "N", requires = "since", value_parser = clap::value_parser!(u64).range(1..=1500))]
+    pub points: Option<u64>,
+
+    /// How often.
+    #[command(flatten)]
+    pub sampling: Sampling,
+}
+
 /// See [`Command::Top`](super::Command::Top).
 #[derive(Args, Clone, Debug)]
 pub struct Top {

@@ -199,7 +199,7 @@ impl Control {
                 let show = |drive: &String| Ok(Command::DriveShow { drive: named(drive)? });
                 self.show_each_checked(of_each(drives, show)?, *checked)
             }
-            DriveCommand::Stats { drives, sampling } => stats::drives(self, drives, sampling),
+            DriveCommand::Stats { drives, stats } => stats::drives(self, drives, stats),
             DriveCommand::Fail { drives, yes, output } => {
                 self.take_out(drives, *yes, output.json, |drive, accepted, dry_run| {
                     let (accept_data_loss, accepted) = accepted;
@@ -259,7 +259,7 @@ impl Control {
                 let show = |name: &String| Ok(Command::VolumeShow { volume: name.clone() });
                 self.show_each_checked(of_each(names, show)?, *checked)
             }
-            VolumeCommand::Stats { names, sampling } => stats::volumes(self, names, sampling),
+            VolumeCommand::Stats { names, stats } => stats::volumes(self, names, stats),
             VolumeCommand::Rename { name, to, output } => {
                 self.show(&Command::VolumeSet { volume: name.clone(), name: to.clone() }, output.json)
             }

@@ -53,6 +53,11 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Health { health } => watch::health(health),
         // What else it tells is for programs.
         Reply::Metrics { metrics } => controller_facts(&metrics.controller),
+        Reply::Counters { counters } => format!(
+            "{} and {} are counted; --json has the counters",
+            counted(counters.volumes.len(), "volume"),
+            counted(counters.drives.len(), "drive")
+        ),
     }
 }
 

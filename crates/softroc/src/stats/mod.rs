@@ -3,11 +3,12 @@
 //! The controller tells what it counted and measured; two such answers with some time between them are rates. So all of it works over the
 //! network, too, and costs no drive an operation.
 
+mod past;
 mod rates;
 mod screen;
 mod view;
 
-use crate::cli::{Sampling, Top};
+use crate::cli::{Sampling, StatsSpan, Top};
 use crate::control::{Control, named};
 use crate::failure::{Failure, Outcome};
 use crate::{output, signals};
@@ -26,7 +27,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// `softroc volume stats`.
-pub fn volumes(control: &Control, names: &[String], sampling: &Sampling) -> Outcome {
+pub fn volumes(control: &Control, names: &[String], stats: &StatsSpan) -> Outcome {
+    if let Some(since) = stats.since {
+        return past::volumes(control, names, since, stats);
+    }
+    let sampling = &stats.sampling;
     let check = |metrics: &MetricsInfo| {
         let is_there = |name: &&String| {
             metrics.volumes.iter().any(|one| one.volume.name == **name || one.volume.uuid == **name)
@@ -60,8 +65,12 @@ pub fn volumes(control: &Control, names: &[String], sampling: &Sampling) -> Outc
 }
 
 /// `softroc drive stats`.
-pub fn drives(control: &Control, names: &[String], sampling: &Sampling) -> Outcome {
+pub fn drives(control: &Control, names: &[String], stats: &StatsSpan) -> Outcome {
     let names = names.iter().map(|name| named(name)).collect::<Outcome<Vec<String>>>()?;
+    if let Some(since) = stats.since {
+        return past::drives(control, &names, since, stats);
+    }
+    let sampling = &stats.sampling;
     let is_it = |name: &str, drive: &str, volumes: &[String], slot: Option<u16>| {
         let is_slot = |volume: &String| slot.is_some_and(|slot| name == format!("{volume}:{slot}"));
         name == drive || volumes.iter().any(is_slot)

@@ -37,10 +37,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("redfish", &["units", "controller", "access"]),
     ("webconsole", &["units", "controller", "access"]),
     ("notify", &["units", "controller"]),
+    ("history", &["env"]),
     ("config", &["units", "controller", "access", "notify"]),
     (
         "api",
-        &["units", "env", "controller", "access", "redfish", "webconsole", "notify", "config", "world-real"],
+        &[
+            "units",
+            "env",
+            "controller",
+            "access",
+            "redfish",
+            "webconsole",
+            "notify",
+            "config",
+            "history",
+            "world-real",
+        ],
     ),
     ("storcli", &["controller"]),
     ("storagebench", &["units", "env", "signatures"]),
@@ -78,7 +90,7 @@ const BINARIES: &[&str] = &["softroc", "torture"];
 
 /// Crates that touch the world and may call it by name.
 /// (`predict` for its threads alone: clippy's `disallowed_methods` keep it from files and clocks.)
-const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api", "results", "predict"];
+const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api", "results", "history", "predict"];
 
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))

@@ -1,0 +1,169 @@
+//! The tables, and how the file is opened.
+//!
+//! ```text
+//! subject  id, kind (0 volume, 1 drive), key, name, last_s: when it was last written
+//! minute   t, subject, data: what was done in the minute that begins at t (encoding.rs)
+//! quarter  the same of fifteen minutes
+//! meta     key, value: `bounds` of the histograms' buckets, `rolled_to`: up to where minutes were added up to quarters
+//! ```
+
+use env::BUCKET_BOUNDS_NS;
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The version of the layout.
+const VERSION: i64 = 1;
+
+/// Says that a database is a history: "SRHI".
+const APPLICATION: i64 = 0x5352_4849;
+
+/// Bytes of a page.
+pub(super) const PAGE: u64 = 4096;
+
+/// The journal is taken into the database when it has so many pages.
+const JOURNAL_PAGES: i64 = 512;
+
+/// Files that are kept aside.
+const MOST_ASIDE: u32 = 8;
+
+const TABLES: &str = "
+CREATE TABLE subject (
+    id INTEGER PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    last_s INTEGER NOT NULL,
+    UNIQUE (kind, key)
+) STRICT;
+CREATE TABLE minute (
+    t INTEGER NOT NULL,
+    subject INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (t, subject)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE quarter (
+    t INTEGER NOT NULL,
+    subject INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (t, subject)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Why a file is not opened.
+pub(super) enum Unusable {
+    /// It is damaged, of something else, or of a later version: another one takes its place.
+    File(String),
+    /// There is no room, no right, or it is in use: it stays, and is tried again.
+    ForNow(String),
+}
+
+impl From<rusqlite::Error> for Unusable {
+    fn from(error: rusqlite::Error) -> Unusable {
+        match is_damage(&error) {
+            true => Unusable::File(error.to_string()),
+            false => Unusable::ForNow(error.to_string()),
+        }
+    }
+}
+
+/// Whether an error says that the file is damaged.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SchemaChanged)
+    )
+}
+
+/// Opens the file, or makes it, with at most so many bytes.
+pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
+    // Nobody else may read it.
+    let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    made.map_err(|error| Unusable::ForNow(format!("it cannot be opened: {error}")))?;
+    let mut connection = Connection::open(path)?;
+    check(&mut connection)?;
+    let pages = i64::try_from(bytes / PAGE).unwrap_or(i64::MAX);
+    connection.pragma_update(None, "max_page_count", pages)?;
+    Ok(connection)
+}
+
+fn check(connection: &mut Connection) -> Result<(), Unusable> {
+    let number = |connection: &Connection, pragma: &str| -> rusqlite::Result<i64> {
+        connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))
+    };
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let (version, application) = (number(connection, "user_version")?, number(connection, "application_id")?);
+    if tables > 0 && application != APPLICATION {
+        return Err(Unusable::File("it is a database of something else".to_owned()));
+    }
+    if version > VERSION {
+        return Err(Unusable::File(format!(
+            "its layout has version {version}, and this program knows {VERSION}"
+        )));
+    }
+    if tables > 0 {
+        let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            return Err(Unusable::File(format!("it is damaged: {found}")));
+        }
+    }
+    connection.pragma_update(None, "page_size", PAGE as i64)?;
+    let journal: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if journal != "wal" {
+        return Err(Unusable::ForNow(format!(
+            "its journal cannot be one for writing ahead, but is '{journal}'"
+        )));
+    }
+    // A transaction that was committed survives a power cut.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", JOURNAL_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", JOURNAL_PAGES * PAGE as i64)?;
+    if tables == 0 {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(TABLES)?;
+        transaction.execute("INSERT INTO meta VALUES ('bounds', ?1)", [bounds()])?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+        transaction.commit()?;
+    }
+    let kept: Option<String> = connection
+        .query_row("SELECT value FROM meta WHERE key = 'bounds'", [], |row| row.get(0))
+        .optional()?;
+    match kept == Some(bounds()) {
+        true => Ok(()),
+        false => Err(Unusable::File("its histograms have other buckets than this program's".to_owned())),
+    }
+}
+
+fn bounds() -> String {
+    BUCKET_BOUNDS_NS.map(|bound| bound.to_string()).join(" ")
+}
+
+/// A name that belongs to the file: its journal, or where it is kept aside.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Moves a file that cannot be used, and its journal, to a name of their own. The name; why they stay otherwise.
+pub(super) fn set_aside(path: &Path) -> Result<String, String> {
+    for number in 1..=MOST_ASIDE {
+        let suffix = format!(".unreadable-{number}");
+        let aside = beside(path, &suffix);
+        if aside.exists() {
+            continue;
+        }
+        // The journal first: a new file must not find that of another one.
+        for journal in ["-wal", "-shm", ""] {
+            match std::fs::rename(beside(path, journal), beside(&aside, journal)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !journal.is_empty() => {}
+                Err(error) => return Err(format!("it cannot be moved aside: {error}")),
+            }
+        }
+        return Ok(aside.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    }
+    Err(format!("{MOST_ASIDE} such files are kept already; move them elsewhere"))
+}
