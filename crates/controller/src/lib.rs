@@ -11,7 +11,7 @@
 //!
 //! | room | what | its files |
 //! | --- | --- | --- |
-//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `metrics` what monitoring is told, `report` how all is, `explain` the plan of a request, `explain_cache` what the cache has of a volume, `audit` orders recorded before they are answered, `revisions` of what is said, `numbering` of what has no number yet, `disks` of this machine, `on_its_way` what volumes that go to another layout have to wait with |
+//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `metrics` what monitoring is told, `report` how all is, `explain` the plan of a request, `explain_cache` what the cache has of a volume, `audit` orders recorded before they are answered, `revisions` of what is said, `numbering` of what has no number yet, `disks` of this machine, `stop` the end of the controller, `on_its_way` what volumes that go to another layout have to wait with |
 //! | `reconcile` | what is wanted against what there is | `reconciler` decides, `choose` chooses a spare, `spares` are asked for and looked at, `returns` drives that come back by themselves, `changed` drives that are not what they were |
 //! | `foreign` | arrays of other controllers | `plan` whether a volume can be imported, `on_its_way` (one in the middle of a reshape), `import`, `clear` |
 //! | `ups` | what a UPS says of the power | `protocol` its lines |

@@ -147,6 +147,10 @@ impl Commands {
         self.tasks.find_task(task).map(|task| self.tasks.task_reply(&task, Vec::new()))
     }
 
+    fn list_events(&self, last: Option<usize>, about: Option<&str>) -> Result<Reply> {
+        Ok(Reply::Events { events: self.events.list(last, about) })
+    }
+
     /// Answers a command that waits for no drive; `None` for one that does.
     fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
         Some(match command {
@@ -159,9 +163,7 @@ impl Commands {
             Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
             Command::TaskShow { task } => self.show_task(*task),
             Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
-            Command::EventsList { last, about } => {
-                Ok(Reply::Events { events: self.events.list(*last, about.as_deref()) })
-            }
+            Command::EventsList { last, about } => self.list_events(*last, about.as_deref()),
             Command::AuditList { last } => Ok(Reply::Audit { orders: self.audit.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: Box::new(self.info()) }),
