@@ -259,9 +259,12 @@ fn a_file_at_its_limit_gives_up_what_is_oldest() {
     assert!(series.iter().all(|one| one.total.covered_s >= 3600.0 - 1.0), "the newest hour is there");
 }
 
+/// What makes a file unusable.
+type Spoil = fn(&Path);
+
 #[test]
 fn a_file_that_cannot_be_used_is_kept_aside_and_begun_anew() {
-    let spoil: [(&str, fn(&Path)); 4] = [
+    let spoil: [(&str, Spoil); 4] = [
         ("damaged", |path| {
             std::fs::write(
                 path,
