@@ -280,7 +280,8 @@ impl Host {
         if !shown.state.serves() && log_devices::waits(self, &shown)? {
             return Ok(()); // It is looked at again.
         }
-        let known_out = out_of(&shown).minus(&rebuilt(&shown));
+        let before = out_of(&shown);
+        let known_out = before.minus(&rebuilt(&shown));
         if let Err(error) = self.ask(start(true)).await {
             return self.judge_failed_start(error).await;
         }
@@ -290,8 +291,10 @@ impl Host {
         // The word is about drives that the operator knew to be out. One that went out while it was carried out (a drive that was
         // being rebuilt too) may or may not be meant, as the controller may have taken it before or after that: a host may be told
         // that its blocks cannot be computed (a known limit of forced parity), and where it is meant, they may read as anything.
-        scene.forced.set(out.intersection(&known_out.union(&rebuilt(&shown))));
-        let given_up = scene.force(&out);
+        // One that was rebuilt before the answer came was rebuilt from what was accepted.
+        let is_back = before.minus(&out);
+        scene.forced.set(out.intersection(&known_out.union(&rebuilt(&shown))).union(&is_back));
+        let given_up = scene.force(&out.union(&is_back));
         scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
         Ok(())
     }
