@@ -282,6 +282,8 @@ impl Host {
         }
         let before = out_of(&shown);
         let known_out = before.minus(&rebuilt(&shown));
+        // The volume may come to another layout before the answer: what was computed from stale parity lay in the layout of now.
+        let mut untold = scene.untold(&before);
         if let Err(error) = self.ask(start(true)).await {
             return self.judge_failed_start(error).await;
         }
@@ -294,7 +296,9 @@ impl Host {
         // One that was rebuilt before the answer came was rebuilt from what was accepted.
         let is_back = before.minus(&out);
         scene.forced.set(out.intersection(&known_out.union(&rebuilt(&shown))).union(&is_back));
-        let given_up = scene.force(&out.union(&is_back));
+        untold.extend(scene.untold(&out.union(&is_back)));
+        scene.force(&untold);
+        let given_up = untold.len();
         scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
         Ok(())
     }

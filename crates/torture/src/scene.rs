@@ -522,16 +522,18 @@ impl Scene {
         }
     }
 
-    /// An operator forces what redundancy says of drives that are out. What parity may not tell any more is given up: sectors of
-    /// these drives, beside sectors of which it is not certain what they hold, or that parity did not follow. How many they are.
-    pub fn force(&self, out: &DriveSet) -> u64 {
-        let mut oracle = self.oracle.borrow_mut();
+    /// What parity may not tell any more of drives that are out, in the layout that the volume has now: sectors of these drives, beside sectors
+    /// of which it is not certain what they hold, or that parity did not follow.
+    pub fn untold(&self, out: &DriveSet) -> BTreeSet<u64> {
+        let oracle = self.oracle.borrow();
         let mut uncertain = self.without_parity.borrow_mut();
         uncertain.now.extend(oracle.undecided().iter().map(|undecided| undecided.0));
-        let lost: BTreeSet<u64> =
-            uncertain.now.iter().flat_map(|sector| self.beside_on(*sector, out)).collect();
-        self.give_up(&mut oracle, &lost);
-        lost.len() as u64
+        uncertain.now.iter().flat_map(|sector| self.beside_on(*sector, out)).collect()
+    }
+
+    /// An operator forces what redundancy says: these sectors are given up.
+    pub fn force(&self, untold: &BTreeSet<u64>) {
+        self.give_up(&mut self.oracle.borrow_mut(), untold);
     }
 
     /// Takes note of sectors that are being written, or were: whether parity covers them.
