@@ -291,7 +291,8 @@ fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
         }
         bench.wait(1);
     }
-    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, VolumeState::Optimal, "{shown:?}");
     assert_eq!(bench.drive("d").state, DriveState::Online);
     drive(&bench, "a").vanish();
     bench.expect("data", 0, 1, LEN);

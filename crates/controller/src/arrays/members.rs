@@ -36,7 +36,11 @@ use engine::{Change, RegionSet};
 use ondisk::MemberState;
 use ondisk::{Label, Member, Replacement, Role, StandIn};
 use std::rc::Rc;
+use std::time::Duration;
 use units::DriveIndex;
+
+/// How often a take-over is looked at.
+const TAKE_OVER_POLL: Duration = Duration::from_millis(10);
 
 fn failed(sentence: String) -> Error {
     Error::new(ErrorKind::Failed, sentence)
@@ -299,7 +303,7 @@ impl Arrays {
         array.set_places(places);
         let recorded = self.commit(array, next, Vec::new()).await;
         if recorded && array.is_taken_over(slot) {
-            // The old drive failed while this change was recorded: the replacement takes the slot at once.
+            // The old drive failed while this change was recorded: the replacement takes the slot at once, when the caller has given its turn back.
             return Ok(());
         }
         if !recorded || array.label().member[slot].replacement.is_none() {
@@ -337,6 +341,27 @@ impl Arrays {
             text,
         );
         Ok(())
+    }
+
+    /// Waits until a drive has a slot that it takes at once, as the old drive failed while its replacement was being recorded: before, a kill would leave the
+    /// slot without it. Where nothing is taken over, there is nothing to wait for.
+    ///
+    /// # Errors
+    /// When it has not come to have the slot.
+    pub(crate) async fn until_taken_over(&self, array: &Array, slot: usize, drive: &Rc<Drive>) -> Result<()> {
+        if !array.is_taken_over(slot) {
+            return Ok(());
+        }
+        while array.is_taken_over(slot) && array.is_running() {
+            self.env.sleep(TAKE_OVER_POLL).await;
+        }
+        match array.slot_of(drive) == Some(slot) {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "drive {} could not take its place in its array; see 'softroc volume show'",
+                drive.name
+            ))),
+        }
     }
 
     /// The shards fill a drive for a slot from now on, for all volumes that are served.

@@ -395,7 +395,7 @@ impl Lifecycle {
         if !drive.is_quiesced(&self.env).await {
             return Err(drive.not_quiesced());
         }
-        let _turn = array.metadata_turn().await;
+        let turn = array.metadata_turn().await;
         check_nothing_lost(array)?;
         let label = array.label();
         let member = &label.member[slot];
@@ -419,7 +419,9 @@ impl Lifecycle {
                 array.name()
             )));
         }
-        self.arrays.begin_replacement(array, slot, drive, stands_in).await
+        self.arrays.begin_replacement(array, slot, drive, stands_in).await?;
+        drop(turn);
+        self.arrays.until_taken_over(array, slot, drive).await
     }
 
     /// `drive forget`.
