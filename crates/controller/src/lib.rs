@@ -63,7 +63,7 @@ pub use commands::{
 pub use events::{EventCode, EventFeed, EventSubscription};
 pub use interface::{
     AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, AuditEntry, AuditOutcome, Blamed, CacheInfo, Caller,
-    Command, ControllerInfo, CountersInfo, CoverageInfo, CreateVolume, DiscardLog, Discarded, DiskAnswer,
+    Coercion, Command, ControllerInfo, CountersInfo, CoverageInfo, CreateVolume, DiscardLog, Discarded, DiskAnswer,
     DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveCost, DriveCounters,
     DriveInfo, DriveLimit, DriveMetrics, DriveNumber, DriveNumbers, DriveState, DriveWork, Error, ErrorKind,
     Event, EventCount, Explain, FailureInfo, Finding, ForeignArray, ForeignDrive, ForeignMember,

@@ -3,7 +3,7 @@
 use crate::request::{give_back, objection};
 use env::{
     BlockStatus, Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
-    Result, StatusExtent, Traffic,
+    LocalFuture, Result, StatusExtent, Traffic,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,6 +36,10 @@ impl DriveSource for Window {
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
         let inner = self.inner.attach(env)?;
         Ok(Rc::new(Attached { inner, range: self.start, info: self.info.clone() }))
+    }
+
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        self.inner.look()
     }
 }
 
@@ -110,6 +114,10 @@ impl DriveSource for Beginning {
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
         Ok(Rc::new(AttachedBeginning { inner: self.inner.attach(env)?, info: self.info.clone() }))
+    }
+
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        self.inner.look()
     }
 
     fn traffic(&self) -> Option<&Traffic> {

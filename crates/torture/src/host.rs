@@ -223,6 +223,8 @@ impl Host {
             write_mode: setup.write_back.then_some(setup.cached_mode),
             read_mode: setup.reads.map(|reads| reads.read_mode),
             cache_mode: setup.reads.map(|reads| reads.cache_mode),
+            // Drives are drawn that have room for the volume and no more.
+            coercion: Some(controller::Coercion::None),
             ..CreateVolume::default()
         }
     }

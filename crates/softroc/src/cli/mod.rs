@@ -196,8 +196,9 @@ pub struct Storcli {
 /// See [`Command::Quickstart`].
 #[derive(Args, Debug)]
 pub struct Quickstart {
-    /// The folder for the drives and the report.
-    #[arg(long, value_name = "DIR", default_value = "./softroc-data")]
+    /// The folder for the drives, the controller's state and the report. The tour makes it, or takes one that is empty or that an earlier tour made;
+    /// it touches no controller and no folder that it has not made.
+    #[arg(long, value_name = "DIR", default_value = "./softroc-tour")]
     pub dir: PathBuf,
 
     /// Keep the drive files afterwards. The report is always kept.

@@ -2,7 +2,10 @@
 
 use super::{DriveCell, Lease, not_found};
 use crate::core::{Core, SimId};
-use env::{Completion, Drive, DriveInfo, DriveSource, Env, Error, ErrorKind, IoRequest};
+use env::{
+    Completion, Drive, DriveInfo, DriveSource, Env, Error, ErrorKind, IoError, IoErrorKind, IoRequest,
+    LocalFuture,
+};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,6 +13,7 @@ use std::sync::Arc;
 pub(super) struct Source {
     pub sim: SimId,
     pub drive: String,
+    pub incarnation: u64,
     pub info: DriveInfo,
     pub process: u64,
     pub epoch: u64,
@@ -21,11 +25,22 @@ impl DriveSource for Source {
         &self.info
     }
 
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        Box::pin(async move {
+            let there = self.sim.core().and_then(|core| core.drive_at(&self.info.name));
+            match there.filter(|cell| cell.name == self.drive && cell.incarnation == self.incarnation) {
+                Some(cell) => cell.look(),
+                None => Err(IoError::new(IoErrorKind::Changed)),
+            }
+        })
+    }
+
     fn attach(&self, _: &Env) -> env::Result<Rc<dyn Drive>> {
         let lost =
             || Error::new(ErrorKind::System, "a simulated drive is attached on its simulation's thread");
         let core = self.sim.core().ok_or_else(lost)?;
-        let Some(cell) = core.drives.borrow().get(&self.drive).cloned() else {
+        let cell = core.drives.borrow().get(&self.drive).cloned();
+        let Some(cell) = cell.filter(|cell| cell.incarnation == self.incarnation) else {
             return Err(not_found(&self.info.name));
         };
         match &mut cell.state.borrow_mut().attachments {

@@ -42,6 +42,37 @@ const POISON: u8 = 0xDB;
 /// The lock against a second controller: held as long as a source or an attachment holds this.
 struct Lease;
 
+/// Another door to a drive: with a lock and an identity of its own, as two exports of one storage have them. Nothing but what lies on it tells that it
+/// is the same.
+pub(crate) struct Twin {
+    drive: Rc<DriveCell>,
+    lease: RefCell<(Weak<Lease>, u64)>,
+}
+
+impl Twin {
+    pub fn of(drive: &Rc<DriveCell>) -> Twin {
+        Twin { drive: drive.clone(), lease: RefCell::new((Weak::new(), 0)) }
+    }
+
+    pub fn drive(&self) -> &Rc<DriveCell> {
+        &self.drive
+    }
+
+    /// Opens it for `process` under `name`.
+    pub fn open(&self, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
+        let mut held = self.lease.borrow_mut();
+        let holder = held.0.upgrade().map(|_| held.1);
+        self.drive.check_free(name, process, holder)?;
+        let lease = Arc::new(Lease);
+        *held = (Arc::downgrade(&lease), process);
+        let mut source = self.drive.source(core, name, process, lease);
+        if let Some(source) = Arc::get_mut(&mut source) {
+            source.info.identity = DriveIdentity(format!("sim:{name}"));
+        }
+        Ok(source)
+    }
+}
+
 /// Whether a drive answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
@@ -121,6 +152,8 @@ struct State {
 /// A simulated drive, whoever has it open.
 pub(crate) struct DriveCell {
     pub name: String,
+    /// How many drives had that name before: a file that was removed and made again under its name is another drive.
+    incarnation: u64,
     options: DriveOptions,
     state: RefCell<State>,
 }
@@ -133,6 +166,8 @@ impl DriveCell {
     pub fn new(core: &Core, name: &str, mut options: DriveOptions) -> Rc<DriveCell> {
         options.size = options.size.align_down(options.logical_sector.bytes());
         let key = core.rng("noise", name).next_u64();
+        let before = core.drives.borrow().get(name).cloned();
+        let incarnation = before.filter(|drive| drive.name == name).map_or(0, |drive| drive.incarnation + 1);
         let state = State {
             content: Content::new(&options, key),
             presence: Presence::Present,
@@ -162,13 +197,16 @@ impl DriveCell {
             trim: core.rng("trim", name),
             stats: DriveStats::default(),
         };
-        Rc::new(DriveCell { name: name.to_owned(), options, state: RefCell::new(state) })
+        Rc::new(DriveCell { name: name.to_owned(), incarnation, options, state: RefCell::new(state) })
     }
 
     fn info(&self, name: &str) -> DriveInfo {
         DriveInfo {
             name: name.to_owned(),
-            identity: DriveIdentity(format!("sim:{}", self.name)),
+            identity: DriveIdentity(match self.incarnation {
+                0 => format!("sim:{}", self.name),
+                incarnation => format!("sim:{}:{incarnation}", self.name),
+            }),
             kind: self.options.kind,
             size: self.options.size,
             logical_sector: self.options.logical_sector,
@@ -189,30 +227,61 @@ impl DriveCell {
 
     /// Opens it for `process` under `name`.
     pub fn open(self: &Rc<Self>, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
-        let mut state = self.state.borrow_mut();
-        if state.presence != Presence::Present {
-            return Err(not_found(name));
-        }
-        if state.lease.upgrade().is_some() {
-            let holder = match state.lease_of == process {
-                true => "in use by this very process".to_owned(),
-                false => format!("held by another controller (process {})", state.lease_of),
-            };
-            return Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")));
-        }
+        let (held, of) = {
+            let state = self.state.borrow();
+            (state.lease.upgrade().is_some(), state.lease_of)
+        };
+        self.check_free(name, process, held.then_some(of))?;
         let lease = Arc::new(Lease);
+        let mut state = self.state.borrow_mut();
         state.lease = Arc::downgrade(&lease);
         state.lease_of = process;
+        drop(state);
+        Ok(self.source(core, name, process, lease))
+    }
+
+    /// Whether it is what it was when it was opened.
+    fn look(&self) -> std::result::Result<(), IoError> {
+        let state = self.state.borrow();
+        match (state.presence, state.cut) {
+            (Presence::Present, None) => Ok(()),
+            (Presence::Away | Presence::Failed, _) => Err(IoError::new(IoErrorKind::Gone)),
+            (Presence::Present | Presence::Deleted, _) => Err(IoError::new(IoErrorKind::Changed)),
+        }
+    }
+
+    /// Whether it is there, and not held by a process.
+    fn check_free(&self, name: &str, process: u64, holder: Option<u64>) -> env::Result<()> {
+        if self.state.borrow().presence != Presence::Present {
+            return Err(not_found(name));
+        }
+        let Some(other) = holder else { return Ok(()) };
+        let holder = match other == process {
+            true => "in use by this very process".to_owned(),
+            false => format!("held by another controller (process {other})"),
+        };
+        Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")))
+    }
+
+    fn source(
+        self: &Rc<Self>,
+        core: &Core,
+        name: &str,
+        process: u64,
+        lease: Arc<Lease>,
+    ) -> Arc<Source> {
+        let state = self.state.borrow();
         let mut info = self.info(name);
         info.size = state.cut.unwrap_or(state.length);
-        Ok(Arc::new(Source {
+        Arc::new(Source {
             sim: core.id(),
             drive: self.name.clone(),
+            incarnation: self.incarnation,
             info,
             process,
             epoch: state.epoch,
             lease,
-        }))
+        })
     }
 
     fn start(

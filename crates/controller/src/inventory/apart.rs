@@ -1,0 +1,105 @@
+//! Drives that are one storage under several names, where nothing that the machine tells of them says so: two exports of one file, two adapters without
+//! world-wide identifiers.
+//!
+//! Before labels are written to drives that an order takes, each of them gets a mark of its own in its last block, which the label takes anyway. Then all
+//! are read again. A drive that shows the mark of another one is the same storage, and the order is refused. What the blocks held is put back in any case.
+//!
+//! # Fault model and invariants
+//! - The order may destroy what these drives hold: nobody else uses them, and killed in between no more than that block is lost.
+//! - Reads go past the system's caches where the drive was opened so ([`env::World::open_drive`]).
+
+use super::access::{Access, join};
+use super::{Drive, Inventory};
+use crate::interface::{Error, ErrorKind, Result};
+use env::{DriveKind, IoError};
+use ondisk::BLOCK;
+use std::rc::Rc;
+use units::{ByteOffset, ByteRange};
+
+/// A drive, and its last block.
+struct Marked {
+    drive: Rc<Drive>,
+    access: Access,
+    place: ByteRange,
+    before: Vec<u8>,
+    mark: Vec<u8>,
+}
+
+impl Inventory {
+    /// Refuses drives that are one storage under several names. They are about to be written to.
+    ///
+    /// # Errors
+    /// When two are the same; when one cannot be read or written.
+    pub(crate) async fn tell_apart(&self, drives: &[Rc<Drive>]) -> Result<()> {
+        let mut marked = Vec::new();
+        for drive in drives {
+            // Each memory drive is one of its own.
+            let Some(access) = drive.access().filter(|access| has_place(access.info().kind)) else { continue };
+            let end = access.info().size.align_down(BLOCK);
+            if end < BLOCK {
+                continue;
+            }
+            let place = ByteRange::new(ByteOffset(end.0 - BLOCK.0), BLOCK);
+            let before = access.read(place).await.map_err(|error| failed(drive, error))?;
+            marked.push(Marked { drive: drive.clone(), access, place, before, mark: self.mark() });
+        }
+        if marked.len() < 2 {
+            return Ok(());
+        }
+        let written = write(&marked, |marked| &marked.mark).await;
+        let told = match written {
+            Ok(()) => read_apart(&marked).await,
+            Err(error) => Err(error),
+        };
+        let restored = write(&marked, |marked| &marked.before).await;
+        told.and(restored)
+    }
+
+    /// A block that no drive holds.
+    fn mark(&self) -> Vec<u8> {
+        let numbers = (0..BLOCK.0 / 8).flat_map(|_| self.env.random().to_le_bytes());
+        numbers.collect()
+    }
+}
+
+fn has_place(kind: DriveKind) -> bool {
+    !matches!(kind, DriveKind::Memory | DriveKind::Null)
+}
+
+fn failed(drive: &Drive, error: IoError) -> Error {
+    let kind = if crate::arrays::array::is_full(&error) { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
+    let sentence = format!("drive {} could not be written ({error}); nothing was created", drive.name);
+    Error::new(kind, sentence)
+}
+
+/// Writes a block to each of them, all at once.
+async fn write(marked: &[Marked], what: impl Fn(&Marked) -> &Vec<u8>) -> Result<()> {
+    let ios = marked.iter().enumerate();
+    let ios = ios.map(|(at, one)| (at, Some(one.access.write(one.place.start, what(one)))));
+    match join(ios.collect()).await.into_iter().next() {
+        Some((at, error)) => Err(failed(&marked[at].drive, error)),
+        None => Ok(()),
+    }
+}
+
+/// Reads each of them again: all hold their own marks.
+async fn read_apart(marked: &[Marked]) -> Result<()> {
+    for one in marked {
+        let read = one.access.read(one.place).await.map_err(|error| failed(&one.drive, error))?;
+        if read == one.mark {
+            continue;
+        }
+        let sentence = match marked.iter().find(|other| other.mark == read) {
+            Some(other) => format!(
+                "{} and {} are the same storage: what is written to one is on the other; name each drive once",
+                one.drive.name, other.drive.name
+            ),
+            None => format!(
+                "drive {} does not hold what was just written to it; replace it, its cable or its server",
+                one.drive.name
+            ),
+        };
+        return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
+    Ok(())
+}
