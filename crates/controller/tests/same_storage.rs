@@ -16,8 +16,12 @@ fn add(drive: &str) -> Command {
 /// A disk that tells its world-wide identifier.
 fn disk(wwn: &str, partition: Option<u32>) -> DriveOptions {
     let partition = partition.map(|number| Partition { disk: "sda".to_owned(), number });
-    let hardware =
-        Hardware { wwn: Some(wwn.to_owned()), serial: Some("S1".to_owned()), partition, ..Hardware::default() };
+    let hardware = Hardware {
+        wwn: Some(wwn.to_owned()),
+        serial: Some("S1".to_owned()),
+        partition,
+        ..Hardware::default()
+    };
     DriveOptions { kind: DriveKind::BlockDevice, hardware, ..drive_options() }
 }
 
@@ -35,18 +39,19 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
     bench.boot(&["a", "b", "c"]);
     let a = bench.sim.drive("a").unwrap();
     bench.sim.add_twin(&a, "twin");
-    let end = |drive: &world_sim::SimDrive| {
-        drive.read_true(ByteOffset(drive.size().0 - 4096), ByteCount(4096))
-    };
+    let end =
+        |drive: &world_sim::SimDrive| drive.read_true(ByteOffset(drive.size().0 - 4096), ByteCount(4096));
     let before = end(&a);
-    for order in [create("data", "raid1", &["a", "twin"]), create("data", "raid5", &["b", "a", "c", "twin"])] {
+    for order in [create("data", "raid1", &["a", "twin"]), create("data", "raid5", &["b", "a", "c", "twin"])]
+    {
         let error = bench.ask(order).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
         assert!(error.message.contains("a and twin are the same storage"), "{error}");
     }
     let drives = drives(&mut bench);
     assert!(drives.iter().all(|drive| drive.state == DriveState::Unused), "{drives:?}");
-    let log = Command::LogAdd { drives: vec!["a".into(), "twin".into()], destroy_data: false, same_disk_ok: true };
+    let log =
+        Command::LogAdd { drives: vec!["a".into(), "twin".into()], destroy_data: false, same_disk_ok: true };
     let error = bench.ask(log).unwrap_err();
     assert!(error.message.contains("are the same storage"), "{error}");
     assert_eq!(end(&a), before, "what it held is put back");
@@ -132,7 +137,8 @@ fn an_order_uses_what_is_at_a_path_now() {
     assert!(new.stats().started > 0);
     // What is gone without another in its place is not there.
     bench.sim.drive("c").unwrap().delete_file();
-    let error = bench.ask(Command::SpareAdd(controller::AddSpare { drive: "c".into(), ..Default::default() }));
+    let error =
+        bench.ask(Command::SpareAdd(controller::AddSpare { drive: "c".into(), ..Default::default() }));
     assert_eq!(error.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
@@ -152,14 +158,14 @@ fn a_drive_a_little_smaller_takes_part() {
     bench.write("data", 0, 1, LEN);
     bench.settle("data");
     bench.ask(fail_drive("y")).unwrap();
-    let replace = |with: &str| Command::DriveReplace {
-        drive: "data:1".into(),
-        with: with.into(),
-        destroy_data: false,
-    };
+    let replace =
+        |with: &str| Command::DriveReplace { drive: "data:1".into(), with: with.into(), destroy_data: false };
     assert_eq!(bench.ask(replace("less")).unwrap_err().kind, ErrorKind::Invalid);
     bench.ask(replace("fits")).unwrap();
-    bench.settle("data");
+    (0..100).find(|_| {
+        bench.wait(1);
+        bench.show("data").state == VolumeState::Optimal
+    });
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.expect("data", 0, 1, LEN);
     // Free space of an array ends where it would on a drive a little smaller.

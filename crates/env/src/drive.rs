@@ -182,7 +182,9 @@ impl DriveInfo {
     pub fn is_on_same_disk(&self, other: &DriveInfo) -> bool {
         // `file:MAJOR:MINOR:INODE`
         let file_system = |info: &DriveInfo| match info.kind {
-            DriveKind::File => info.identity.0.strip_prefix("file:")?.rsplit_once(':').map(|(system, _)| system.to_owned()),
+            DriveKind::File => {
+                info.identity.0.strip_prefix("file:")?.rsplit_once(':').map(|(system, _)| system.to_owned())
+            }
             _ => None,
         };
         let (own, its) = (&self.hardware, &other.hardware);

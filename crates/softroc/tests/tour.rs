@@ -67,7 +67,8 @@ fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_star
     let mut kept = Command::new(env!("CARGO_BIN_EXE_softroc"));
     let mut kept = kept.args(["serve", "--state", &state]).spawn().expect("softroc starts");
     let softroc = env!("CARGO_BIN_EXE_softroc");
-    let shown = || Command::new(softroc).args(["--state", &state, "volume", "list"]).output().expect("it runs");
+    let shown =
+        || Command::new(softroc).args(["--state", &state, "volume", "list"]).output().expect("it runs");
     until("the kept tour is up", || String::from_utf8_lossy(&shown().stdout).contains("optimal"));
     run("kill", &[&kept.id().to_string()]);
     assert!(kept.wait().expect("it ends").success());

@@ -254,7 +254,10 @@ mod tests {
         for (number, offset) in [(0, "0"), (1, "0"), (2, "1048576")] {
             let place = format!("devices/virtual/block/loop{number}");
             tree.link(&format!("dev/block/7:{number}"), &place);
-            tree.file(&format!("{place}/loop/backing_file"), format!("{}\n", tree.0.join("disk.img").display()));
+            tree.file(
+                &format!("{place}/loop/backing_file"),
+                format!("{}\n", tree.0.join("disk.img").display()),
+            );
             tree.file(&format!("{place}/loop/offset"), format!("{offset}\n"));
         }
         let backing = |minor| tree.look_up(7, minor).hardware.backing;

@@ -34,7 +34,9 @@ impl Inventory {
         let mut marked = Vec::new();
         for drive in drives {
             // Each memory drive is one of its own.
-            let Some(access) = drive.access().filter(|access| has_place(access.info().kind)) else { continue };
+            let Some(access) = drive.access().filter(|access| has_place(access.info().kind)) else {
+                continue;
+            };
             let end = access.info().size.align_down(BLOCK);
             if end < BLOCK {
                 continue;
@@ -84,16 +86,20 @@ async fn write(marked: &[Marked], what: impl Fn(&Marked) -> &Vec<u8>) -> Result<
 
 /// Reads each of them again: all hold their own marks.
 async fn read_apart(marked: &[Marked]) -> Result<()> {
-    for one in marked {
+    for (at, one) in marked.iter().enumerate() {
         let read = one.access.read(one.place).await.map_err(|error| failed(&one.drive, error))?;
         if read == one.mark {
             continue;
         }
-        let sentence = match marked.iter().find(|other| other.mark == read) {
-            Some(other) => format!(
-                "{} and {} are the same storage: what is written to one is on the other; name each drive once",
-                one.drive.name, other.drive.name
-            ),
+        let sentence = match marked.iter().position(|other| other.mark == read) {
+            Some(other) => {
+                let name = |at: usize| &marked[at].drive.name;
+                format!(
+                    "{} and {} are the same storage: what is written to one is on the other; name each drive once",
+                    name(at.min(other)),
+                    name(at.max(other))
+                )
+            }
             None => format!(
                 "drive {} does not hold what was just written to it; replace it, its cable or its server",
                 one.drive.name

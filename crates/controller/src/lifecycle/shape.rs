@@ -188,11 +188,7 @@ fn rounded_to(size: ByteCount, used: ByteCount, coercion: Coercion) -> String {
 }
 
 /// How much of each drive can be used: as much as the smallest, rounded down, has before its label.
-fn room(
-    drives: &[Measure<'_>],
-    coercion: Coercion,
-    strip: StripSize,
-) -> Result<(ByteCount, Vec<String>)> {
+fn room(drives: &[Measure<'_>], coercion: Coercion, strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
     let mut smallest: Option<(ByteCount, &Measure<'_>)> = None;
     for drive in drives {
         let used = coercion.used_of(drive.size);

@@ -124,7 +124,10 @@ mod tests {
         std::fs::write(folder.file("report.html"), "r").unwrap();
         folder.clear();
         let again = Folder::take(&dir).unwrap();
-        assert!(again.file("report.html").exists(), "the report of the tour before stays until it is replaced");
+        assert!(
+            again.file("report.html").exists(),
+            "the report of the tour before stays until it is replaced"
+        );
         std::fs::remove_dir_all(&sandbox).unwrap();
     }
 

@@ -35,8 +35,7 @@ pub fn run(tour: &Quickstart) -> Outcome {
 
 fn take_tour(tour: &Quickstart, folder: &Folder) -> Outcome {
     let state = folder.state();
-    let drives: Vec<PathBuf> =
-        (0..DRIVES).map(|i| folder.drives().join(format!("drive{i}.img"))).collect();
+    let drives: Vec<PathBuf> = (0..DRIVES).map(|i| folder.drives().join(format!("drive{i}.img"))).collect();
     say(&format!("Starting the controller in {}", state.display()));
     let control = Control::new(&state, None);
     let mut server = Server::start(folder, &control)?;
@@ -73,7 +72,10 @@ fn take_tour(tour: &Quickstart, folder: &Folder) -> Outcome {
         output::print(&indent(&format!("The volume is {} at the end.", volume.state)))?;
     }
     let kept = if tour.keep {
-        format!("The drives are kept: 'softroc serve --state {}' brings the volume up again.", state.display())
+        format!(
+            "The drives are kept: 'softroc serve --state {}' brings the volume up again.",
+            state.display()
+        )
     } else {
         "The drive files are removed (--keep keeps them).".into()
     };

@@ -263,13 +263,7 @@ impl DriveCell {
         Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")))
     }
 
-    fn source(
-        self: &Rc<Self>,
-        core: &Core,
-        name: &str,
-        process: u64,
-        lease: Arc<Lease>,
-    ) -> Arc<Source> {
+    fn source(self: &Rc<Self>, core: &Core, name: &str, process: u64, lease: Arc<Lease>) -> Arc<Source> {
         let state = self.state.borrow();
         let mut info = self.info(name);
         info.size = state.cut.unwrap_or(state.length);
