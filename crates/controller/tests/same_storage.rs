@@ -154,7 +154,7 @@ fn a_drive_a_little_smaller_takes_part() {
     bench.sim.add_drive("fits", with_size(odd - 40 * 4096));
     bench.sim.add_drive("less", with_size(60 * MIB - 4096));
     bench.boot(&["x", "y", "z"]);
-    bench.create("data", "raid5", &["x", "y", "z"]);
+    bench.create_with("data", "raid5", &["x", "y", "z"], |wanted| wanted.coercion = None).unwrap();
     bench.write("data", 0, 1, LEN);
     bench.settle("data");
     bench.ask(fail_drive("y")).unwrap();

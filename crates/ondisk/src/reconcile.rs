@@ -199,7 +199,7 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
         let name = |drive: usize| &drives[drive].name;
         for &copy in &same {
             let sentence = format!(
-                "{} and {} carry the same drive UUID, and {1} is used, which is newer; disconnect {0}, which is a copy, or write nothing to it: it may be the same storage under another name",
+                "{} is a copy of {}, or the same storage under another name: both carry the same drive UUID, and the newer one is used; disconnect the other one, and write nothing to it",
                 name(copy),
                 name(newest)
             );

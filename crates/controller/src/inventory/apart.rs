@@ -1,11 +1,13 @@
 //! Drives that are one storage under several names, where nothing that the machine tells of them says so: two exports of one file, two adapters without
 //! world-wide identifiers.
 //!
-//! Before labels are written to drives that an order takes, each of them gets a mark of its own in its last block, which the label takes anyway. Then all
-//! are read again. A drive that shows the mark of another one is the same storage, and the order is refused. What the blocks held is put back in any case.
+//! Drives whose last blocks or labels differ are different. Of those that are alike there, which are blank drives as a rule, each gets a mark of its own in
+//! that block before labels are written to them, and all are read again. A drive that shows the mark of another one is the same storage, and the order is
+//! refused. What the blocks held is put back in any case.
 //!
 //! # Fault model and invariants
-//! - The order may destroy what these drives hold: nobody else uses them, and killed in between no more than that block is lost.
+//! - The order may destroy what these drives hold: nobody else uses them, and killed in between no more than that block is lost. Drives of SoftROC's arrays
+//!   have labels of their own, and get no marks: an array that is to be deleted first is deleted as a whole.
 //! - Reads go past the system's caches where the drive was opened so ([`env::World::open_drive`]).
 
 use super::access::{Access, join};
@@ -45,9 +47,7 @@ impl Inventory {
             let before = access.read(place).await.map_err(|error| failed(drive, error))?;
             marked.push(Marked { drive: drive.clone(), access, place, before, mark: self.mark() });
         }
-        if marked.len() < 2 {
-            return Ok(());
-        }
+        let marked = alike(marked);
         let written = write(&marked, |marked| &marked.mark).await;
         let told = match written {
             Ok(()) => read_apart(&marked).await,
@@ -62,6 +62,19 @@ impl Inventory {
         let numbers = (0..BLOCK.0 / 8).flat_map(|_| self.env.random().to_le_bytes());
         numbers.collect()
     }
+}
+
+/// Those of them of which another one holds the same, as far as that tells.
+fn alike(all: Vec<Marked>) -> Vec<Marked> {
+    let is_like = |one: &Marked, other: &Marked| {
+        one.before == other.before && one.drive.own_label() == other.drive.own_label()
+    };
+    let has_like = |at: usize| {
+        let mut others = all.iter().enumerate().filter(|(other, _)| *other != at);
+        others.any(|(_, other)| is_like(&all[at], other))
+    };
+    let keep: Vec<bool> = (0..all.len()).map(has_like).collect();
+    all.into_iter().zip(keep).filter_map(|(one, keep)| keep.then_some(one)).collect()
 }
 
 fn has_place(kind: DriveKind) -> bool {

@@ -246,6 +246,15 @@ impl Drive {
         }
     }
 
+    /// What its label calls the drive itself; `None` where it has none.
+    pub(super) fn own_label(&self) -> Option<Uuid> {
+        match &*self.label.borrow() {
+            LabelSeen::Sound(carried) => Some(carried.content.drive()),
+            LabelSeen::Log(label) => Some(label.device),
+            LabelSeen::Headless(_) | LabelSeen::Foreign(_) | LabelSeen::Bad(_) | LabelSeen::Blank => None,
+        }
+    }
+
     /// What tells it from others for as long as it lives, whatever it holds: of a device its serial number, as device
     /// numbers are given anew at each start. `None` where nothing does, or while it is not open.
     pub(crate) fn lasting_identity(&self) -> Option<String> {
