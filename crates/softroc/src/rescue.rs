@@ -71,7 +71,7 @@ async fn serve(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
     for (number, volume) in (0..).zip(&scan.volumes) {
         match rescue::attachment(scan, volume, VolumeId(number)) {
             Ok(attachment) => attachments.push(attachment),
-            Err(why) => eprintln!("{} is not served: {why}", volume.export),
+            Err(why) => output::say(&format!("{} is not served: {why}", volume.export)),
         }
     }
     if attachments.is_empty() {
@@ -101,7 +101,7 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
     let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
     signals::send_on_interrupt(ask_to_end)?;
     let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
-    eprintln!("serving read-only over NBD at {}; Ctrl-C stops it", addresses.join(" "));
+    output::say(&format!("serving read-only over NBD at {}; Ctrl-C stops it", addresses.join(" ")));
     asked_to_end.receive().await;
     nbd.shut_down(LAST_REQUESTS).await;
     Ok(())
@@ -117,7 +117,11 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let sources: Vec<_> = opened().filter_map(|drive| drive.source.clone()).collect();
     for drive in scan.drives.iter().filter(|drive| drive.source.is_none()) {
-        eprintln!("{}: {}", drive.name, drive.trouble.as_deref().unwrap_or("it could not be opened"));
+        output::say(&format!(
+            "{}: {}",
+            drive.name,
+            drive.trouble.as_deref().unwrap_or("it could not be opened")
+        ));
     }
     let guess = guessed(env, &scan, &sources).await?;
     match rescue.output.json {

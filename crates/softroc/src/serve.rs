@@ -13,6 +13,7 @@ use crate::ending::Ending;
 use crate::failure::{Failure, Outcome};
 use crate::guests::Guests;
 use crate::nbd_security;
+use crate::output;
 use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
@@ -38,15 +39,7 @@ const LAST_REQUESTS: Duration = Duration::from_secs(20);
 
 /// Runs the controller until it is asked to end.
 pub fn run(serve: &Serve, control: &Control) -> Outcome {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("SOFTROC_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
-        .with_ansi(false)
-        .log_internal_errors(false) // A terminal that has closed does not take that either.
-        .init();
+    start_log();
     end_with_a_shard();
     serve_the_machine_itself();
     have_files(serve.nbd_connections);
@@ -98,6 +91,19 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         stop_limit: serve.stop_limit,
     };
     shard.run(async move { plan.serve(&env).await })
+}
+
+/// What `SOFTROC_LOG` lets through, on standard error.
+fn start_log() {
+    tracing_subscriber::fmt()
+        .with_writer(output::Log::to_stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("SOFTROC_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .with_ansi(false)
+        .log_internal_errors(false) // A terminal that has closed does not take that either.
+        .init();
 }
 
 /// Volumes may be disks of this machine: when the kernel is short of memory it writes to them, and must not have this process

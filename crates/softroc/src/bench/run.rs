@@ -211,7 +211,7 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
 fn remove(made: &[String]) {
     for path in made {
         if let Err(error) = std::fs::remove_file(path) {
-            eprintln!("softroc: the test file {path} stays, for it cannot be removed: {error}");
+            output::say(&format!("softroc: the test file {path} stays, for it cannot be removed: {error}"));
         }
     }
 }

@@ -74,7 +74,7 @@ fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
     match imported(path, &text)? {
         None => catalog.read(&name, &text)?,
         Some((group, notes)) => {
-            notes.iter().for_each(|note| eprintln!("{note}"));
+            notes.iter().for_each(|note| output::say(note));
             catalog.add(&name, group)?;
         }
     }
@@ -103,7 +103,7 @@ pub fn import(import: &BenchImport) -> Outcome {
     };
     // A name that is taken is better known now than when the file is used.
     Catalog::builtin().clone().add(&import.file.display().to_string(), group.clone())?;
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(|note| output::say(note));
     if import.output.json {
         if let Some(path) = &import.to {
             output::write_file(path, &group.to_toml())?;

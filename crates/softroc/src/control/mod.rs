@@ -378,7 +378,7 @@ fn each<T: Serialize>(
                 let gap = if done.is_empty() { "" } else { "\n" };
                 output::print(&format!("{gap}{}", text(answer)))?;
             }
-            (Err(failure), false) => eprintln!("softroc: {failure}"),
+            (Err(failure), false) => output::say(&format!("softroc: {failure}")),
         }
         match answer {
             Ok(answer) => done.push(answer),

@@ -4,6 +4,7 @@
 //! A controller's state is never in it but in `state` below it, which the tour makes.
 
 use crate::failure::{Failure, Outcome};
+use crate::output;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ impl Folder {
     pub fn clear(&self) {
         for path in [self.drives(), self.state()] {
             if let Err(error) = std::fs::remove_dir_all(&path) {
-                eprintln!("softroc: cannot remove {}: {error}", path.display());
+                output::say(&format!("softroc: cannot remove {}: {error}", path.display()));
             }
         }
     }

@@ -132,7 +132,7 @@ fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<stora
 }
 
 fn say(line: &str) {
-    eprintln!("\n{line} …");
+    output::say(&format!("\n{line} …"));
 }
 
 fn indent(text: &str) -> String {
