@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, counted};
-use world_real::InheritedSocket;
+use world_real::{InheritedSocket, StateFolder};
 
 /// The file in the state directory that says where NBD is served, an address a line.
 pub const ENDPOINTS: &str = "nbd.addresses";
@@ -407,7 +407,8 @@ impl Plan {
             tracing::info!("management at https://{address}; its certificate's SHA-256 is {fingerprint}");
         }
         let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
-        if let Err(error) = std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n") {
+        let endpoints = addresses.join("\n") + "\n";
+        if let Err(error) = StateFolder::new(&self.state).write(ENDPOINTS, endpoints.as_bytes()) {
             tracing::warn!(
                 "cannot write {ENDPOINTS} in the state folder ({error}): commands find NBD by 'softroc volume show' alone; make room there, and start again"
             );

@@ -98,8 +98,14 @@ fn process_of(socket: &Path) -> Option<u32> {
     listener.process.map(|process| process.pid)
 }
 
+/// The end of a text.
+pub fn end_of_text(bytes: &[u8]) -> String {
+    let skipped = bytes.len().saturating_sub(LONGEST_LOG as usize);
+    String::from_utf8_lossy(&bytes[skipped..]).into_owned()
+}
+
 /// The end of a text file.
-pub fn end_of(path: &Path) -> Option<String> {
+fn end_of(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LOG))).ok()?;
