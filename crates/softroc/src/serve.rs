@@ -20,7 +20,7 @@ use crate::signals;
 use crate::workbench::Workbench;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress};
-use env::{Address, Env, Hosts, LimitsByClass, mailbox};
+use env::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use rustix::process::{Resource, Rlimit};
@@ -156,6 +156,10 @@ fn end_with_a_shard() {
 
 /// Where the cache's memory will be, for whoever looks for it one day.
 fn say_where(cache: ByteCount, folder: Option<&Path>) {
+    let trouble = folder.filter(|_| !cache.is_zero()).and_then(world_real::trouble_with_kept);
+    if let Some(trouble) = trouble.filter(|trouble| trouble.kind == ErrorKind::Denied) {
+        return tracing::warn!("all volumes are write-through, for want of protected memory: {trouble}");
+    }
     match folder {
         _ if cache.is_zero() => tracing::info!("no cache: all volumes are write-through"),
         None => {
