@@ -15,19 +15,19 @@ use crate::{console_live, events, history, routes, traffic};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, oneshot};
+use world_real::{SocketFile, SocketPermissions};
 
 /// A control socket that is being served, and what else was asked for. Dropping it stops the server and removes the socket.
 pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    socket: PathBuf,
+    socket: SocketFile,
     first: Option<(&'static str, Password)>,
 }
 
@@ -71,7 +71,7 @@ impl Server {
                 by: None,
             });
         }
-        let listener = bind(&socket, access)?;
+        let (listener, socket) = bind(&socket, access)?;
         let Metrics { options, ports } = metrics;
         let users = Users {
             own: rustix::process::geteuid().as_raw(),
@@ -128,8 +128,8 @@ impl Drop for Server {
         {
             tracing::error!("the thread of the control socket panicked");
         }
-        if let Err(error) = std::fs::remove_file(&self.socket) {
-            tracing::warn!("cannot remove {}: {error}", self.socket.display());
+        if let Err(error) = self.socket.remove() {
+            tracing::warn!("the control socket cannot be removed: {error}");
         }
     }
 }
@@ -202,39 +202,32 @@ pub struct SocketAccess {
     pub role: Role,
 }
 
-/// Binds the socket; a file that a dead server left behind is removed first.
-fn bind(socket: &FilePath, access: SocketAccess) -> env::Result<std::os::unix::net::UnixListener> {
-    let failed = |error: std::io::Error| {
-        let sentence = format!("cannot make the control socket {}", socket.display());
-        EnvError::new(EnvErrorKind::System, sentence).caused_by(error)
-    };
-    if std::os::unix::net::UnixStream::connect(socket).is_ok() {
-        let sentence = format!(
-            "the control socket {} is in use by a running controller; stop it, or give another --socket",
-            socket.display()
-        );
-        return Err(EnvError::new(EnvErrorKind::InUse, sentence));
-    }
-    match std::fs::remove_file(socket) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    let listener = std::os::unix::net::UnixListener::bind(socket).map_err(failed)?;
-    // Nobody else until it has its group.
-    let permit = |mode| std::fs::set_permissions(socket, std::fs::Permissions::from_mode(mode));
-    permit(0o600).map_err(failed)?;
-    if let Some(group) = access.group {
-        std::os::unix::fs::chown(socket, None, Some(group)).map_err(|error| {
+/// Listens at the socket; a file that a dead server left behind is removed first.
+fn bind(
+    socket: &FilePath,
+    access: SocketAccess,
+) -> env::Result<(std::os::unix::net::UnixListener, SocketFile)> {
+    let shown = socket.display();
+    let text = socket.to_str().ok_or_else(|| {
+        let sentence = format!("the path of the control socket {shown} is not text; give another --socket");
+        EnvError::new(EnvErrorKind::BadName, sentence)
+    })?;
+    let permissions = SocketPermissions { mode: access.mode, group: access.group };
+    let listening = world_real::listen_unix(text, permissions).map_err(|error| match error.kind {
+        EnvErrorKind::InUse => {
             let sentence = format!(
-                "cannot give the control socket {} to group {group}; run as root, or as a member of the group",
-                socket.display()
+                "the control socket {shown} is in use by a running controller; stop it, or give another --socket"
             );
-            EnvError::new(EnvErrorKind::Denied, sentence).caused_by(error)
-        })?;
-    }
-    permit(access.mode).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
+            EnvError::new(EnvErrorKind::InUse, sentence)
+        }
+        kind => EnvError::new(kind, format!("cannot make the control socket {shown}")).caused_by(error),
+    })?;
+    let listener = std::os::unix::net::UnixListener::from(listening.socket);
+    listener.set_nonblocking(true).map_err(|error| {
+        let sentence = format!("cannot make the control socket {shown}");
+        EnvError::new(EnvErrorKind::System, sentence).caused_by(error)
+    })?;
+    Ok((listener, listening.file))
 }
 
 /// The thread.

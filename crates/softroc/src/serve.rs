@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, counted};
-use world_real::{InheritedSocket, StateFolder};
+use world_real::{InheritedSocket, SocketPermissions, StateFolder};
 
 /// The file in the state directory that says where NBD is served, an address a line.
 pub const ENDPOINTS: &str = "nbd.addresses";
@@ -63,6 +63,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         state: Some(control.state().to_owned()),
         kept,
         sockets,
+        permissions: nbd_permissions(serve)?,
         ..world_real::Settings::with_memory(memory)
     };
     let shard = world_real::Shard::new(&settings)?;
@@ -198,6 +199,13 @@ fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
     };
     let usual = if group.is_some() { 0o660 } else { 0o600 };
     Ok(SocketAccess { mode: serve.socket_mode.unwrap_or(usual), group, role: serve.socket_role })
+}
+
+/// Who may connect to the Unix sockets of NBD: this user; with a group, its members too.
+fn nbd_permissions(serve: &Serve) -> Outcome<SocketPermissions> {
+    let group = serve.nbd_socket_group.as_deref().map(group_number).transpose()?;
+    let usual = if group.is_some() { 0o660 } else { 0o600 };
+    Ok(SocketPermissions { mode: serve.nbd_socket_mode.unwrap_or(usual), group })
 }
 
 /// The group whose members may use a controller that root runs, where there is one.

@@ -7,7 +7,7 @@
 //!   is sticky, as /tmp is: others cannot rename there what is not theirs.
 //! - Root and this user's own processes are trusted.
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -165,4 +165,15 @@ impl Walk {
 
 fn root() -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Sets owner, group and permissions of a file that is open as a path alone.
+pub(crate) fn permit(file: &OwnedFd, mode: u32, group: Option<u32>) -> rustix::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    if let Some(group) = group {
+        let group = Some(rustix::process::Gid::from_raw(group));
+        rustix::fs::chownat(file, "", None, group, AtFlags::EMPTY_PATH)?;
+    }
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::chmod(own, Mode::from_raw_mode(mode))
 }

@@ -71,7 +71,7 @@ mod world;
 pub use event::event_stream;
 pub use inherited::{InheritedSocket, inherited_sockets};
 pub use kept::{is_in_memory, outlives_process, trouble_with_kept};
-pub use listener::listen_unix;
+pub use listener::{SocketFile, SocketPermissions, UnixSocket, listen_unix};
 pub use pair::{NearEnd, stream_pair};
 pub use peer::of_unix as unix_peer;
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};

@@ -223,6 +223,16 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=i64::from(ports::MOST_CONNECTIONS)))]
     pub nbd_connections: u32,
 
+    /// The permissions of the Unix sockets of NBD, such as 0660. Who may write to such a socket may use every volume, unless
+    /// --nbd-access says otherwise. Sockets that are handed over keep theirs [default: 0600, or 0660 with a group].
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub nbd_socket_mode: Option<u32>,
+
+    /// The group of the Unix sockets of NBD, by name or number: its members may use the volumes there [default: that of the
+    /// process].
+    #[arg(long, value_name = "GROUP")]
+    pub nbd_socket_group: Option<String>,
+
     /// Who may use them over NBD.
     #[command(flatten)]
     pub security: NbdSecurity,
