@@ -129,7 +129,7 @@ fn user(desk: &Desk, peer: &UCred) -> Caller {
 }
 
 /// The name of a user of this machine; its number where `/etc/passwd` has none.
-fn user_name(uid: u32) -> String {
+pub(crate) fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     name_in(&users, uid).unwrap_or_else(|| uid.to_string())
 }
