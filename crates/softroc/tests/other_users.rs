@@ -4,6 +4,8 @@
 mod common;
 
 use common::{Controller, Folder, run, skipped, softroc, until};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -241,4 +243,131 @@ fn memory_of_the_cache_is_not_taken_over_from_another_user() {
         (mode(own.to_str().expect("text")), mode(&format!("{}/cache.kept", own.display()))),
         (0o700, 0o600)
     );
+}
+
+/// A client of NBD that sends exactly the bytes it is told to.
+struct Raw<S>(S);
+
+impl<S: Read + Write> Raw<S> {
+    fn new(mut stream: S) -> Raw<S> {
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).expect("a greeting");
+        stream.write_all(&3u32.to_be_bytes()).expect("it listens");
+        Raw(stream)
+    }
+
+    /// Asks for an option; the types of its replies, and what is in them.
+    fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        let mut ask = b"IHAVEOPT".to_vec();
+        ask.extend(option.to_be_bytes());
+        ask.extend((data.len() as u32).to_be_bytes());
+        ask.extend(data);
+        self.0.write_all(&ask).expect("it listens");
+        let mut replies = Vec::new();
+        loop {
+            let mut head = [0; 20];
+            self.0.read_exact(&mut head).expect("an answer");
+            let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
+            let (kind, len) = (word(12), word(16));
+            let mut data = vec![0; len as usize];
+            self.0.read_exact(&mut data).expect("the rest of it");
+            replies.push((kind, data));
+            if kind == 1 || kind >= 1 << 31 {
+                return replies;
+            }
+        }
+    }
+
+    /// What `NBD_OPT_INFO` says of an export: its flags, or the error.
+    fn info(&mut self, name: &[u8]) -> Result<u16, (u32, Vec<u8>)> {
+        let mut data = (name.len() as u32).to_be_bytes().to_vec();
+        data.extend(name);
+        data.extend([0, 0]);
+        let replies = self.option(6, &data);
+        let info = replies.iter().find(|(kind, data)| *kind == 3 && data.starts_with(&[0, 0]));
+        match info {
+            Some((_, data)) => Ok(u16::from_be_bytes([data[10], data[11]])),
+            None => Err(replies.last().expect("an answer").clone()),
+        }
+    }
+
+    fn list(&mut self) -> Vec<String> {
+        let replies = self.option(3, b"");
+        let name = |data: &[u8]| {
+            let len = u32::from_be_bytes(data[..4].try_into().expect("four bytes")) as usize;
+            String::from_utf8_lossy(&data[4..4 + len]).into_owned()
+        };
+        let mut names: Vec<String> =
+            replies.iter().filter(|(kind, _)| *kind == 2).map(|(_, data)| name(data)).collect();
+        names.sort();
+        names
+    }
+
+    /// Whether `NBD_OPT_EXPORT_NAME`, which has no answer but the export, ends the connection.
+    fn export_name_is_refused(mut self, name: &[u8]) -> bool {
+        let mut ask = b"IHAVEOPT\0\0\0\x01".to_vec();
+        ask.extend((name.len() as u32).to_be_bytes());
+        ask.extend(name);
+        self.0.write_all(&ask).expect("it listens");
+        // What was not read may make it a reset.
+        !self.0.read(&mut [0; 10]).is_ok_and(|count| count > 0)
+    }
+}
+
+/// An export that a client has no right to is as one that is not there, and a name is these very bytes.
+#[test]
+fn a_host_hears_of_what_the_rules_give_it_and_of_nothing_else() {
+    const READ_ONLY: u16 = 2;
+    let folder = Folder::new("access-rules");
+    let (rules, own) = (folder.file("rules"), uid());
+    let text = format!(
+        "pub uid:{own} read-write\nro uid:{own} read-only\npriv uid:4242 read-write\n\
+         ro address:127.0.0.1 read-only\n"
+    );
+    std::fs::write(&rules, text).expect("a file");
+    let unix = folder.file("nbd.sock");
+    let both = ["--nbd", &format!("unix:{unix}"), "--nbd", "127.0.0.1:0", "--nbd-access", &rules];
+    let controller = Controller::with("access-rules", &both);
+    for name in ["pub", "ro", "priv"] {
+        let drives: Vec<String> =
+            (0..2).map(|at| controller.folder.file(&format!("{name}{at}.img"))).collect();
+        controller.softroc(&["drive", "add", "--create", common::DRIVE, &drives[0], &drives[1]]).ok();
+        controller.create(name, "raid1", &drives).ok();
+    }
+    let addresses = std::fs::read_to_string(format!("{}/nbd.addresses", controller.state())).expect("a file");
+    let tcp = addresses.lines().find(|line| line.starts_with("127.0.0.1:")).expect("an address");
+    let at_unix = || Raw::new(UnixStream::connect(&unix).expect("it listens"));
+    let at_tcp = || Raw::new(TcpStream::connect(tcp).expect("it listens"));
+    assert_eq!(at_unix().list(), ["pub", "ro"]);
+    assert_eq!(at_tcp().list(), ["ro"], "no user is known there");
+    let flags = |info: Result<u16, _>| info.map(|flags| flags & READ_ONLY).ok();
+    assert_eq!((flags(at_unix().info(b"pub")), flags(at_unix().info(b"ro"))), (Some(0), Some(READ_ONLY)));
+    assert_eq!((flags(at_tcp().info(b"pub")), flags(at_tcp().info(b"ro"))), (None, Some(READ_ONLY)));
+    // The only one that it may use has the empty name, too; of two none has.
+    assert_eq!((flags(at_tcp().info(b"")), flags(at_unix().info(b""))), (Some(READ_ONLY), None));
+    let names = [
+        &b"priv"[..],
+        b"PUB",
+        b"pub\0priv",
+        b"pub\0",
+        b"\0",
+        b"../priv",
+        b"priv ",
+        b" pub",
+        b"pub ",
+        "prıv".as_bytes(),
+        b"pub\n",
+        b"*",
+    ];
+    for name in names {
+        let (unix, tcp) = (at_unix().info(name), at_tcp().info(name));
+        let absent = at_unix().info(b"absent").expect_err("there is none").0;
+        for (way, info) in [("unix", unix), ("tcp", tcp)] {
+            let (kind, _) = info.expect_err("there is none of that name");
+            // A NUL may break a rule of the protocol; a name that is not this client's to know looks absent.
+            assert!(kind == absent || name.contains(&0), "{way} {name:?}: {kind:x}");
+        }
+        assert!(at_unix().export_name_is_refused(name), "{name:?}");
+        assert!(at_tcp().export_name_is_refused(name), "{name:?}");
+    }
 }
