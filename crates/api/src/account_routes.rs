@@ -205,15 +205,11 @@ async fn open(
     Extension(ConnectInfo(peer)): Extension<ConnectInfo<Peer>>,
     body: Body<SignIn>,
 ) -> Response {
-    let from = match peer {
-        Peer::Network(address) => address.to_string(),
-        Peer::User(_) => "control socket".to_owned(),
-    };
     let SignIn { account, password } = match read(body) {
         Ok(body) => body,
         Err(error) => return refused(error),
     };
-    let opened = desk.keeper.open_session(&account, &password, &from).await;
+    let opened = desk.keeper.open_session(&account, &password, &peer.origin()).await;
     answered(opened.map(|(_, token, account)| AccessReply::Session { account, token }))
 }
 

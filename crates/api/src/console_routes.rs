@@ -99,7 +99,7 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 /// # Errors
 /// `Unauthenticated` when a page of another site asks, or what they say is wrong.
 pub(crate) async fn caller(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
-    if let Some(Peer::Network(address)) = peer
+    if let Some(Peer::Network(address)) = &peer
         && let Some(token) = cookie(headers, SESSION)
     {
         gate::check_site(headers)?;
@@ -108,7 +108,7 @@ pub(crate) async fn caller(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap)
         }
         // The session has ended: nobody is signed in.
     }
-    gate::identify(desk, peer, headers).await
+    gate::identify(desk, peer.as_ref(), headers).await
 }
 
 /// Whose forms are whose.
@@ -380,7 +380,7 @@ async fn entrance(State(desk): State<Desk>, uri: Uri) -> Response {
 
 async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
     let from = match gate::peer(&request) {
-        Some(Peer::Network(address)) => address.to_string(),
+        Some(network @ Peer::Network(_)) => network.origin(),
         // Whoever is on the control socket is known already.
         _ => return see("/console/"),
     };

@@ -3,7 +3,7 @@
 //! On the control socket the kernel says which user is at the other end. At the network a token or a name with a password does.
 
 use crate::desk::{Desk, refused};
-use access::{Caller, Password, Role};
+use access::{Caller, Password, Role, Source};
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use axum::serve::IncomingStream;
 use base64::Engine;
-use controller::{Error, ErrorKind, Origin, Result};
+use controller::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
 use tokio::net::UnixListener;
 use tokio::net::unix::UCred;
@@ -24,8 +24,28 @@ pub(crate) const TOKEN: &str = "x-auth-token";
 pub(crate) enum Peer {
     /// A process of this machine; `None` if the kernel does not say.
     User(Option<UCred>),
-    /// Somebody on the network.
+    /// A client on the network.
     Network(SocketAddr),
+}
+
+/// From where a password came.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// What is limited together.
+    pub(crate) source: Source,
+    /// As events name it.
+    pub(crate) text: String,
+}
+
+impl Peer {
+    pub(crate) fn origin(&self) -> Origin {
+        match self {
+            Peer::Network(address) => {
+                Origin { source: Source::of(address.ip()), text: address.to_string() }
+            }
+            Peer::User(_) => Origin { source: Source::Local, text: Source::Local.to_string() },
+        }
+    }
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
@@ -67,7 +87,7 @@ impl Users {
 /// Lets those through who are known, and says who they are.
 pub(crate) async fn gate(State(desk): State<Desk>, mut request: Request, next: Next) -> Response {
     let peer = peer(&request);
-    match identify(&desk, peer, request.headers()).await {
+    match identify(&desk, peer.as_ref(), request.headers()).await {
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -99,14 +119,18 @@ pub(crate) fn challenge() -> HeaderValue {
 ///
 /// # Errors
 /// `Unauthenticated` when what they say is wrong.
-pub(crate) async fn identify(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
+pub(crate) async fn identify(
+    desk: &Desk,
+    peer: Option<&Peer>,
+    headers: &HeaderMap,
+) -> Result<Option<Caller>> {
     match peer {
-        Some(Peer::User(Some(peer))) => Ok(Some(user(desk, &peer))),
+        Some(Peer::User(Some(peer))) => Ok(Some(user(desk, peer))),
         Some(Peer::User(None)) => {
             let sentence = "the kernel does not say who asks";
             Err(Error::new(ErrorKind::Unauthenticated, sentence))
         }
-        Some(Peer::Network(address)) => of_headers(desk, headers, &address.to_string()).await,
+        Some(network @ Peer::Network(_)) => of_headers(desk, headers, &network.origin()).await,
         None => Ok(None),
     }
 }
@@ -120,7 +144,7 @@ fn user(desk: &Desk, peer: &UCred) -> Caller {
     let (uid, pid) = (peer.uid(), peer.pid().and_then(|pid| pid.try_into().ok()));
     Caller {
         user: user_name(uid),
-        origin: Origin::Local { uid, pid },
+        origin: controller::Origin::Local { uid, pid },
         role: desk.users.role(uid, peer.gid()),
         account: None,
         session: None,
@@ -144,11 +168,11 @@ fn name_in(users: &str, uid: u32) -> Option<String> {
     })
 }
 
-async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Option<Caller>> {
+async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &Origin) -> Result<Option<Caller>> {
     check_site(headers)?;
     if let Some(token) = headers.get(TOKEN) {
         let token = token.to_str().unwrap_or_default();
-        return desk.keeper.of_token(token, from).map(Some);
+        return desk.keeper.of_token(token, &from.text).map(Some);
     }
     let Some(credentials) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let unreadable = || {

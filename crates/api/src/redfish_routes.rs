@@ -52,7 +52,7 @@ fn with_usual_headers(mut response: Response) -> Response {
 async fn answered(desk: &Desk, request: Request) -> Result<Response> {
     let peer = gate::peer(&request);
     let (parts, sent_body) = request.into_parts();
-    let caller = gate::identify(desk, peer, &parts.headers).await?;
+    let caller = gate::identify(desk, peer.as_ref(), &parts.headers).await?;
     let sent_body = body::to_bytes(sent_body, LONGEST_BODY)
         .await
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("what was sent cannot be read: {error}")))?;
@@ -75,7 +75,7 @@ async fn answered(desk: &Desk, request: Request) -> Result<Response> {
             None => sent(redfish::unauthenticated(&Error::new(ErrorKind::Unauthenticated, "sign in first"))),
         }),
         Answer::Change(change) => {
-            let done = carried_out(desk, caller.as_ref(), peer, &change).await;
+            let done = carried_out(desk, caller.as_ref(), peer.as_ref(), &change).await;
             let after = self::world(desk, caller.as_ref(), &path, query).await?;
             Ok(sent(redfish::finished(&after, &path, &change, done)))
         }
@@ -213,14 +213,11 @@ fn unexpected() -> Error {
 async fn carried_out(
     desk: &Desk,
     caller: Option<&Caller>,
-    peer: Option<Peer>,
+    peer: Option<&Peer>,
     change: &Change,
 ) -> Result<Done> {
     if let Asked::OpenSession { name, password } = &change.asked {
-        let from = match peer {
-            Some(Peer::Network(address)) => address.to_string(),
-            _ => "control socket".to_owned(),
-        };
+        let from = peer.unwrap_or(&Peer::User(None)).origin();
         let (session, token, account) = desk.keeper.open_session(name, password, &from).await?;
         return Ok(Done::Session { session, token, account });
     }

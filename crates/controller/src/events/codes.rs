@@ -57,7 +57,7 @@ event_codes! {
     AccessFirstAccount "access.first-account" Warning "There was no account yet: one was made, with a password that was printed once and has to be changed.";
     AccessCertificate "access.certificate-made" Info "There was no certificate yet: one was made; clients compare its fingerprint.";
     AccessAccount "access.account-changed" Info "An account was added, changed or removed; the cause says by whom, and from where.";
-    AccessLocked "access.account-locked" Warning "An account was locked for a while: its password was wrong several times in a row.";
+    AccessLocked "access.account-locked" Warning "An account was locked for a while for one source, from which its password was wrong several times in a row. Others can sign in.";
     AccessSession "access.session-opened" Info "Somebody signed in.";
 
     ProtectionOptimal "protection.optimal" Info "The UPS is on line: what is in the cache outlives an outage.";
