@@ -3,6 +3,7 @@
 //! On the control socket the kernel says which user is at the other end. At the network a token or a name with a password does.
 
 use crate::desk::{Desk, refused};
+use crate::network::Link;
 use access::{Caller, Password, Role, Source};
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{Request, State};
@@ -13,6 +14,7 @@ use axum::serve::IncomingStream;
 use base64::Engine;
 use controller::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio::net::unix::UCred;
 
@@ -20,12 +22,19 @@ use tokio::net::unix::UCred;
 pub(crate) const TOKEN: &str = "x-auth-token";
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Peer {
     /// A process of this machine; `None` if the kernel does not say.
     User(Option<UCred>),
     /// A client on the network.
-    Network(SocketAddr),
+    Network(Client),
+}
+
+/// A client on the network.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    pub(crate) link: Arc<Link>,
 }
 
 /// From where a password came.
@@ -37,12 +46,16 @@ pub(crate) struct Origin {
     pub(crate) text: String,
 }
 
+impl Client {
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { source: Source::of(self.address.ip()), text: self.address.to_string() }
+    }
+}
+
 impl Peer {
     pub(crate) fn origin(&self) -> Origin {
         match self {
-            Peer::Network(address) => {
-                Origin { source: Source::of(address.ip()), text: address.to_string() }
-            }
+            Peer::Network(client) => client.origin(),
             Peer::User(_) => Origin { source: Source::Local, text: Source::Local.to_string() },
         }
     }
@@ -51,12 +64,6 @@ impl Peer {
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
         Peer::User(stream.io().peer_cred().ok())
-    }
-}
-
-impl Connected<IncomingStream<'_, crate::manage::ManageListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, crate::manage::ManageListener>) -> Peer {
-        Peer::Network(*stream.remote_addr())
     }
 }
 
@@ -130,14 +137,20 @@ pub(crate) async fn identify(
             let sentence = "the kernel does not say who asks";
             Err(Error::new(ErrorKind::Unauthenticated, sentence))
         }
-        Some(network @ Peer::Network(_)) => of_headers(desk, headers, &network.origin()).await,
+        Some(Peer::Network(client)) => {
+            let caller = of_headers(desk, headers, &client.origin()).await?;
+            if caller.is_some() {
+                client.link.sign_in();
+            }
+            Ok(caller)
+        }
         None => Ok(None),
     }
 }
 
 /// Who is at the other end of a request's connection.
 pub(crate) fn peer(request: &Request) -> Option<Peer> {
-    request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer)
+    request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.clone())
 }
 
 fn user(desk: &Desk, peer: &UCred) -> Caller {

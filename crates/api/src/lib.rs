@@ -20,6 +20,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `server`, `port`, `manage` | the thread; the ports for metrics and for management |
+//! | `network` | connections at these ports: deadlines, and who makes room for whom |
 //! | `tls`, `files` | the certificate, and how clients know it; files that nobody else may read |
 //! | `gate` | who asks |
 //! | `keeper` | accounts and sessions as they are kept |
@@ -60,6 +61,7 @@ mod holdings;
 mod keeper;
 mod manage;
 mod metrics;
+mod network;
 mod notify;
 mod orders;
 mod port;

@@ -3,7 +3,7 @@
 use crate::desk::Desk;
 use crate::gate::{self, Peer};
 use crate::keeper;
-use crate::routes::LONGEST_BODY;
+use crate::routes::{LONGEST_BODY, LONGEST_OF_A_STRANGER};
 use access::{AccountChange, Action, Caller};
 use axum::Router;
 use axum::body::{self, Body};
@@ -53,7 +53,8 @@ async fn answered(desk: &Desk, request: Request) -> Result<Response> {
     let peer = gate::peer(&request);
     let (parts, sent_body) = request.into_parts();
     let caller = gate::identify(desk, peer.as_ref(), &parts.headers).await?;
-    let sent_body = body::to_bytes(sent_body, LONGEST_BODY)
+    let longest = if caller.is_some() { LONGEST_BODY } else { LONGEST_OF_A_STRANGER };
+    let sent_body = body::to_bytes(sent_body, longest)
         .await
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("what was sent cannot be read: {error}")))?;
     let path = parts.uri.path().replace("%24", "$");

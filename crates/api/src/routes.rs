@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// The most bytes of a request.
 pub(crate) const LONGEST_BODY: usize = 256 << 10;
 
+/// The most bytes of a request that signs in: that takes an account to be larger.
+pub(crate) const LONGEST_OF_A_STRANGER: usize = 4 << 10;
+
 /// Who asks, as the gate found out.
 pub(crate) type Who = Extension<Caller>;
 

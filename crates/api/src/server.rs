@@ -6,6 +6,7 @@ use crate::gate::{Peer, Users};
 use crate::keeper::Keeper;
 use crate::manage::ManagePort;
 use crate::metrics::MetricsOptions;
+use crate::network::{self, Deadlines, Most, Port};
 use crate::notify::{self, Office};
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
@@ -302,24 +303,28 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Serves the metrics, and nothing else, at a network port.
 async fn serve_metrics(port: MetricsPort, desk: Desk) {
     let address = port.address();
-    let listener = match port.listen() {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!("metrics are not served at {address}: {error}"),
+    let served = Port {
+        router: routes::metrics_alone(desk),
+        tls: None,
+        deadlines: Deadlines::METRICS,
+        most: Most::METRICS,
     };
-    if let Err(error) = axum::serve(listener, routes::metrics_alone(desk)).await {
-        tracing::error!("metrics are served at {address} no longer: {error}");
+    if let Err(error) = network::serve(port.listener(), served).await {
+        tracing::error!("metrics are not served at {address}: {error}; give another --metrics");
     }
 }
 
 /// Serves everything at a network port, to those who have an account.
 async fn serve_management(port: ManagePort, desk: Desk) {
     let address = port.address();
-    let listener = match port.listen() {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!("management is not served at {address}: {error}"),
+    let (listener, tls) = port.listener();
+    let served = Port {
+        router: routes::router(desk),
+        tls: Some(tls),
+        deadlines: Deadlines::MANAGEMENT,
+        most: Most::MANAGEMENT,
     };
-    let service = routes::router(desk).into_make_service_with_connect_info::<Peer>();
-    if let Err(error) = axum::serve(listener, service).await {
-        tracing::error!("management is served at {address} no longer: {error}");
+    if let Err(error) = network::serve(listener, served).await {
+        tracing::error!("management is not served at {address}: {error}; give another --manage");
     }
 }

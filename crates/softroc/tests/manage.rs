@@ -113,6 +113,21 @@ fn wrong_passwords_lock_an_account_and_a_restart_keeps_the_accounts() {
     assert_eq!(managed.curl("-u 'ada:secret of ada'", "/v1/volumes").0, "200");
 }
 
+/// A stranger with 70 connections, a byte on each now and then, shut everybody else out.
+#[test]
+fn silent_connections_keep_nobody_out() {
+    if !have("curl") {
+        return;
+    }
+    let managed = managed("manage-silent", &[]);
+    let token = managed.account("ada", "read-only");
+    let to = managed.address.trim_start_matches("https://");
+    let silent: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(to).expect("it listens")).collect();
+    managed.remote(&token, &["volume", "list"]).ok();
+    assert_eq!(managed.curl(&format!("-H 'X-Auth-Token: {token}'"), "/v1/volumes").0, "200");
+    drop(silent);
+}
+
 #[test]
 fn nobody_gets_in_without_tls_or_an_account_and_who_is_silent_is_in_nobodys_way() {
     if !have("curl") {
