@@ -4,11 +4,15 @@
 //! | --- | --- |
 //! | `sign_in` | names with passwords, and tokens |
 //! | `turns` | which password is hashed next |
+//! | `first` | the first administrator |
 
+mod first;
 mod sign_in;
 #[cfg(test)]
 mod tests;
 mod turns;
+
+pub use first::FirstAccount;
 
 use crate::files::{self, Files};
 use crate::orders;
@@ -167,6 +171,8 @@ impl Keeper {
         self.store(&accounts)?;
         (state.accounts, state.damaged) = (accounts, None);
         state.revision += 1;
+        // Accounts of before may have another password than its file.
+        self.first_of(&state);
         drop(state);
         let what = if anew { "with one administrator" } else { "with their previous version" };
         self.controller.note(Occurrence {
@@ -215,27 +221,6 @@ impl Keeper {
         self.since.elapsed().as_secs()
     }
 
-    /// Where there is no account, makes the first one. Its password, which has to be changed.
-    pub(crate) fn make_first(&self) -> env::Result<Option<(&'static str, Password)>> {
-        let mut state = self.state();
-        if !state.accounts.is_empty() || state.damaged.is_some() {
-            return Ok(None);
-        }
-        let failed = |error: Error| env::Error::new(env::ErrorKind::System, error.message);
-        let (accounts, password) = self.with_first(&state.accounts).map_err(failed)?;
-        self.store(&accounts).map_err(failed)?;
-        state.accounts = accounts;
-        self.controller.note(Occurrence {
-            code: EventCode::AccessFirstAccount,
-            subject: FIRST.to_owned(),
-            cause: "start".to_owned(),
-            effect: "its password has to be changed".to_owned(),
-            text: format!("the account '{FIRST}' was made; its password was printed once by 'softroc serve'"),
-            by: None,
-        });
-        Ok(Some((FIRST, password)))
-    }
-
     /// Stores accounts.
     fn store(&self, accounts: &Accounts) -> Result<()> {
         self.files.store_state(&FILE, &accounts.to_keep())
@@ -256,6 +241,7 @@ impl Keeper {
         let mut accounts = state.accounts.clone();
         let done = change(&mut accounts)?;
         self.store(&accounts)?;
+        self.forget_first_if_changed(&state.accounts, &accounts);
         state.accounts = accounts;
         state.revision += 1;
         state.known.clear();

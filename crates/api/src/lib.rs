@@ -78,6 +78,7 @@ mod workbench;
 pub use account_routes::AccessReply;
 pub use configuration::ConfigReply;
 pub use history::HistoryReply;
+pub use keeper::FirstAccount;
 pub use manage::ManagePort;
 pub use notify::{ChannelInfo, NotifyReply};
 

@@ -3,7 +3,7 @@
 use crate::desk::Desk;
 use crate::files::{self, Files};
 use crate::gate::{Peer, Users};
-use crate::keeper::Keeper;
+use crate::keeper::{FirstAccount, Keeper};
 use crate::manage::ManagePort;
 use crate::metrics::MetricsOptions;
 use crate::network::{self, Deadlines, Most, Port};
@@ -13,7 +13,7 @@ use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
 use crate::workbench::Workbench;
 use crate::{console_live, events, history, routes, traffic};
-use access::{Cost, Password, Role};
+use access::{Cost, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
 use std::path::{Path as FilePath, PathBuf};
@@ -29,7 +29,7 @@ pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     socket: SocketFile,
-    first: Option<(&'static str, Password)>,
+    first: Option<FirstAccount>,
 }
 
 /// What is served, and to whom.
@@ -61,7 +61,7 @@ impl Server {
         let Setup { socket, access, state, metrics, manage } = setup;
         let files = Files::new(&state);
         let keeper = Keeper::open(&files, Cost::default(), controller.clone())?;
-        let first = if manage.is_some() { keeper.make_first()? } else { None };
+        let first = if manage.is_some() { keeper.make_first()? } else { keeper.first() };
         if let Some(port) = manage.as_ref().filter(|port| port.is_new()) {
             controller.note(Occurrence {
                 code: EventCode::AccessCertificate,
@@ -115,9 +115,9 @@ impl Server {
         Ok(Server { stop: Some(stop), thread: Some(thread), socket, first })
     }
 
-    /// The first account and its password, if it was made just now: they are told once.
-    pub fn take_first_password(&mut self) -> Option<(&'static str, Password)> {
-        self.first.take()
+    /// The first account, if its password was not changed yet.
+    pub fn first_account(&self) -> Option<&FirstAccount> {
+        self.first.as_ref()
     }
 }
 

@@ -24,7 +24,6 @@ use env::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use rustix::process::{Resource, Rlimit};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,18 +209,6 @@ fn nbd_permissions(serve: &Serve) -> Outcome<SocketPermissions> {
 
 /// The group whose members may use a controller that root runs, where there is one.
 const OWN_GROUP: &str = "softroc";
-
-/// On standard output, and not in the log. Where nobody reads it, the controller serves all the same.
-fn tell_first_password(account: &str, password: &str) {
-    let mut out = std::io::stdout().lock();
-    let written =
-        writeln!(out, "Password of the account '{account}', shown this once, to be changed: {password}");
-    if let Err(error) = written.and_then(|()| out.flush()) {
-        tracing::warn!(
-            "the password of '{account}' could not be printed: {error}; make another one with 'softroc account set {account} --new-password'"
-        );
-    }
-}
 
 /// The certificate that was given, if one was.
 fn certificate(serve: &Serve) -> Option<CertificateFiles> {
@@ -427,12 +414,17 @@ impl Plan {
         }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
-        let mut control = api::Server::start(setup, controller.clone(), workbench, move || {
+        let control = api::Server::start(setup, controller.clone(), workbench, move || {
             // Several requests to end are one.
             let _ = stopped.send(());
         })?;
-        if let Some((account, password)) = control.take_first_password() {
-            tell_first_password(account, password.reveal());
+        if let Some(first) = control.first_account() {
+            // The log may be kept and sent elsewhere: it has the name of the file alone.
+            tracing::info!(
+                "the first account is '{}'; its password is in {}, and has to be changed, which removes that file",
+                first.name,
+                self.state.join(first.file).display()
+            );
         }
         signals::send_on_interrupt(ask_to_end)?;
         if !starts(env, controller, asked_to_end).await {

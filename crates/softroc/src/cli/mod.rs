@@ -302,7 +302,8 @@ pub struct Serve {
     pub metrics_compat: Option<MetricsCompat>,
 
     /// Serve management at https://HOST:PORT: the same as the control socket, to those who have an account ('softroc account').
-    /// The first start makes a certificate, and an account 'admin' whose password is printed once.
+    /// The first start makes a certificate, and an account 'admin' whose password is in the file first-password of the state
+    /// folder until it is changed.
     #[arg(long, value_name = "ADDR")]
     pub manage: Option<Address>,
 

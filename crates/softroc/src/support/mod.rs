@@ -209,6 +209,9 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
             }
         }
     }
+    if let Ok(password) = std::fs::read_to_string(folder.join("first-password")) {
+        scrubber.secret(password.trim_end());
+    }
     // Also of accounts that are no more, and where nobody answers.
     for name in ["events.jsonl", "events.2.jsonl"] {
         let events = files_of.read(name).ok().flatten().map(|bytes| machine::end_of_text(&bytes));
