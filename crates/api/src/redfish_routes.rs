@@ -45,7 +45,6 @@ fn with_usual_headers(mut response: Response) -> Response {
     headers.insert("odata-version", HeaderValue::from_static("4.0"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     response
 }
 

@@ -165,6 +165,18 @@ fn nobody_gets_in_without_tls_or_an_account_and_who_is_silent_is_in_nobodys_way(
     }
     let asked = managed.curl("-D - -o /dev/null", "/v1/info").1;
     assert!(asked.contains("www-authenticate: Basic realm=\"SoftROC\""), "{asked}");
+    for path in ["/v1/info", "/nowhere", "/console/sign-in", "/redfish/v1/"] {
+        let head = managed.curl("-D - -o /dev/null", path).1;
+        for header in [
+            "strict-transport-security: max-age=31536000\r\n",
+            "x-content-type-options: nosniff\r\n",
+            "x-frame-options: DENY\r\n",
+            "frame-ancestors 'none'",
+            "referrer-policy: ",
+        ] {
+            assert!(head.contains(header), "{path} without {header}: {head}");
+        }
+    }
     for wrong in ["-H 'X-Auth-Token: 0'", "-H 'Authorization: Bearer x'", "-u admin:", "-u ':'", "-u é:é"] {
         assert_eq!(managed.curl(wrong, "/v1/info").0, "401", "{wrong}");
     }

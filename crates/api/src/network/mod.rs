@@ -22,7 +22,7 @@ use access::Source;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -44,6 +44,9 @@ const LONGEST_HEADERS: usize = 32 << 10;
 
 /// How long to wait after an error of accepting, such as too many open files.
 const REST: Duration = Duration::from_secs(1);
+
+/// Browsers do not use plain HTTP with this host any more, for a year.
+const STRICT_TRANSPORT: &str = "max-age=31536000";
 
 /// What is served at a port, and how.
 pub(crate) struct Port {
@@ -126,7 +129,7 @@ async fn converse<S>(stream: S, client: Client, port: &Port) -> Ended
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let router = TowerToHyperService::new(port.router.clone());
+    let (router, has_tls) = (TowerToHyperService::new(port.router.clone()), port.tls.is_some());
     let stream = Watched { stream, link: client.link.clone() };
     let service = service_fn(move |mut request: Request<Incoming>| {
         let link = client.link.clone();
@@ -134,7 +137,11 @@ where
         request.extensions_mut().insert(ConnectInfo(Peer::Network(client.clone())));
         let answer = router.call(request.map(|body| Asked::new(body, link.clone())));
         async move {
-            let Ok(response) = answer.await;
+            let Ok(mut response) = answer.await;
+            if has_tls {
+                let strict = HeaderValue::from_static(STRICT_TRANSPORT);
+                response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, strict);
+            }
             Ok::<_, Infallible>(response.map(|body| Answered { body, link }))
         }
     });

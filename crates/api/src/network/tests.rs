@@ -243,6 +243,21 @@ fn acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
+#[test]
+fn browsers_are_told_to_use_tls_alone_where_there_is_tls() {
+    run(async {
+        assert!(!ask(&mut connect(port(None)), "/").await.contains("strict-transport-security"));
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(crate::tls::anybody().expect("a client")));
+        let name = rustls::pki_types::ServerName::try_from("localhost").expect("a name");
+        let mut stream = connector.connect(name, connect(port(Some(acceptor())))).await.expect("TLS");
+        stream.write_all(b"GET /nowhere HTTP/1.0\r\n\r\n").await.expect("it is open");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.0 404"), "{answer}");
+        assert!(answer.contains("strict-transport-security: max-age=31536000\r\n"), "{answer}");
+    });
+}
+
 /// Real sockets, of which only what comes of them is looked at.
 #[test]
 fn three_thousand_silent_connections_keep_no_client_out_and_few_of_them_stay() {
