@@ -90,6 +90,8 @@ fn component(text: &mut String, component: &Component) -> fmt::Result {
     match &component.skew {
         Skew::Uniform => {}
         Skew::Zipf { theta } => writeln!(text, "zipf = {theta}")?,
+        Skew::Pareto { share } => writeln!(text, "pareto = {share}")?,
+        Skew::Normal { deviation_percent } => writeln!(text, "normal = \"{deviation_percent}%\"")?,
         Skew::HotSpot { access_percent, size, moves_every } => {
             writeln!(text, "hot = \"{access_percent}%:{}\"", size.text())?;
             if let Some(time) = moves_every {

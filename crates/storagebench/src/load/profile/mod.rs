@@ -89,6 +89,18 @@ pub enum Skew {
         /// The exponent: 0 is uniform, about 1 is what web pages and files see.
         theta: f64,
     },
+    /// A power law, as fio's `pareto`: the share `share` of the places gets 1 - `share` of the requests. The places
+    /// are scattered as Zipf's are.
+    Pareto {
+        /// Between 0 and 1: 0.2 is "80 percent of the requests go to 20 percent of the places".
+        share: f64,
+    },
+    /// A bell curve, as fio's `normal`: the mean of twelve even draws, to which an even one is added. The places are
+    /// scattered as Zipf's are.
+    Normal {
+        /// How many percent of the area the added draw covers, at most 50.
+        deviation_percent: f64,
+    },
     /// A share of the requests goes to a small part, the others to all the rest.
     HotSpot {
         /// How many of a hundred random requests go to the hot spot.
@@ -485,6 +497,14 @@ fn check_skew(skew: &Skew) -> std::result::Result<(), String> {
         Skew::Zipf { theta } if (0.0..=10.0).contains(theta) => Ok(()),
         Skew::Zipf { theta } => {
             Err(format!("a Zipf exponent of {theta} is not between 0 and 10, such as 1.1"))
+        }
+        Skew::Pareto { share } if (0.0001..=0.9999).contains(share) => Ok(()),
+        Skew::Pareto { share } => {
+            Err(format!("a Pareto share of {share} is not between 0.0001 and 0.9999, such as 0.2"))
+        }
+        Skew::Normal { deviation_percent } if percent(deviation_percent) => Ok(()),
+        Skew::Normal { deviation_percent } => {
+            Err(format!("a normal deviation of {deviation_percent}% is not between 0% and 100%, such as 10%"))
         }
         Skew::HotSpot { access_percent, .. } if !percent(access_percent) => {
             Err(format!("{access_percent}% of the requests is not between 0% and 100%"))

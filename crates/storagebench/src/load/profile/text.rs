@@ -83,6 +83,8 @@ fn skew_text(skew: &Skew) -> String {
     match skew {
         Skew::Uniform => String::new(),
         Skew::Zipf { theta } => format!(", Zipf {theta}"),
+        Skew::Pareto { share } => format!(", Pareto {share}"),
+        Skew::Normal { deviation_percent } => format!(", normal {deviation_percent}%"),
         Skew::HotSpot { access_percent, size, moves_every } => {
             let size = match size {
                 Extent::Bytes(size) => size.to_string(),
