@@ -68,6 +68,11 @@ fn workload(text: &mut String, profile: &Profile) -> fmt::Result {
     if let Some(ladder) = &load.outstanding {
         writeln!(text, "outstanding = \"{ladder}\"")?;
     }
+    for (key, time) in [("runtime", load.runtime), ("ramp", load.ramp)] {
+        if let Some(time) = time {
+            writeln!(text, "{key} = \"{}\"", time_text(time))?;
+        }
+    }
     if !load.area.is_all() {
         writeln!(text, "area = \"{}\"", load.area)?;
     }

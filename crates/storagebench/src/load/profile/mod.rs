@@ -225,6 +225,10 @@ pub struct Load {
     pub compressible_percent: f64,
     /// The numbers of outstanding I/Os that belong to the profile's definition, if any do.
     pub outstanding: Option<Ladder>,
+    /// How long each point is measured, if the profile's definition says so.
+    pub runtime: Option<Duration>,
+    /// How long each point runs before it is measured, if the profile's definition says so.
+    pub ramp: Option<Duration>,
 }
 
 impl Load {
@@ -236,6 +240,8 @@ impl Load {
             area: Area::ALL,
             compressible_percent: 0.0,
             outstanding: None,
+            runtime: None,
+            ramp: None,
         }
     }
 }
@@ -260,6 +266,8 @@ pub struct Profile {
 
 /// The largest request.
 const MAX_BLOCK: ByteCount = ByteCount(16 << 20);
+/// The longest run time and the longest ramp.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// The most sequential streams of a component.
 const MAX_STREAMS: u32 = 4096;
 
@@ -292,6 +300,20 @@ impl Profile {
     #[must_use]
     pub fn on_any_ladder(mut self) -> Profile {
         self.load.outstanding = None;
+        self
+    }
+
+    /// The same without a run time of its own: that of the settings counts.
+    #[must_use]
+    pub fn for_any_time(mut self) -> Profile {
+        self.load.runtime = None;
+        self
+    }
+
+    /// The same without a ramp of its own: that of the settings counts.
+    #[must_use]
+    pub fn after_any_ramp(mut self) -> Profile {
+        self.load.ramp = None;
         self
     }
 
@@ -439,6 +461,13 @@ fn check(load: &Load) -> std::result::Result<(), String> {
             return Err("a burst of 0 requests never starts; give at least 1".to_owned());
         }
         _ => {}
+    }
+    if load.runtime.is_some_and(|time| time.is_zero() || time > LONGEST)
+        || load.ramp.is_some_and(|time| time > LONGEST)
+    {
+        return Err(
+            "a run time of 0 s or a time above 30 days cannot be measured; give one such as 60s".to_owned()
+        );
     }
     if load.components.is_empty() {
         return Err("a profile without any component requests nothing; give it one".to_owned());

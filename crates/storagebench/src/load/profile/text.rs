@@ -47,6 +47,12 @@ impl Profile {
         if let Some(ladder) = &self.load.outstanding {
             let _ = write!(text, ", {ladder} outstanding");
         }
+        if let Some(runtime) = self.load.runtime {
+            let _ = write!(text, ", for {}", time_text(runtime));
+        }
+        if let Some(ramp) = self.load.ramp.filter(|ramp| !ramp.is_zero()) {
+            let _ = write!(text, " after a ramp of {}", time_text(ramp));
+        }
         text
     }
 
