@@ -398,6 +398,11 @@ pub struct Rescue {
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
+    /// The size of a drive before it was copied to a larger one, such as 16MiB or 500107862016: of all drives that are larger, or
+    /// of one. Only so much is looked at, so that metadata that are counted from its end are found. May be given several times.
+    #[arg(long, value_name = "[DRIVE=]SIZE", value_parser = parse_size_was)]
+    pub size_was: Vec<(Option<String>, ByteCount)>,
+
     /// The file of `mdadm --grow --backup-file`, for an array whose reshape was interrupted and whose drives alone do not have all
     /// of it. It is only read.
     #[arg(long, value_name = "FILE", conflicts_with = "guess")]
@@ -430,6 +435,20 @@ fn parse_serial(text: &str) -> Result<(String, String), String> {
     let (drive, serial) =
         parts.ok_or_else(|| format!("'{text}' is not DRIVE=NUMBER, as in a.img=WD-WX12345"))?;
     Ok((drive.into(), serial.into()))
+}
+
+fn parse_size_was(text: &str) -> Result<(Option<String>, ByteCount), String> {
+    let (drive, size) = match text.rsplit_once('=') {
+        Some((drive, size)) => (Some(drive.to_owned()), size),
+        None => (None, text),
+    };
+    let wrong =
+        |why: String| format!("'{text}' is not SIZE or DRIVE=SIZE, as in 16MiB or a.img=16MiB ({why})");
+    if drive.as_ref().is_some_and(String::is_empty) {
+        return Err(wrong("no drive is named before '='".into()));
+    }
+    let size: ByteCount = size.parse().map_err(|error: units::ParseSizeError| wrong(error.to_string()))?;
+    Ok((drive, size))
 }
 
 /// Reads permissions such as `0660`.
