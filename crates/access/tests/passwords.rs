@@ -184,9 +184,9 @@ fn a_name_that_there_is_not_counts_as_an_account_does() {
 fn what_is_remembered_is_bounded_and_sources_that_signed_in_stay_longest() {
     let mut gate = gate();
     assert!(gate.signs_in(HERE, 0));
-    for number in 0..100_000 {
+    for number in 0..20_000 {
         let name = format!("name-{number}{}", "x".repeat(number as usize % 64));
-        let _ = gate.throttle.begin(source(0xC000_0000 + number % 20_000), &name, u64::from(number) / 100);
+        let _ = gate.throttle.begin(source(0xC000_0000 + number % 5_000), &name, u64::from(number) / 20);
     }
     let (sources, names) = gate.throttle.remembered();
     assert_eq!(sources, MOST_SOURCES);

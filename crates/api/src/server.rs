@@ -63,14 +63,7 @@ impl Server {
         let keeper = Keeper::open(&files, Cost::default(), controller.clone())?;
         let first = if manage.is_some() { keeper.make_first()? } else { keeper.first() };
         if let Some(port) = manage.as_ref().filter(|port| port.is_new()) {
-            controller.note(Occurrence {
-                code: EventCode::AccessCertificate,
-                subject: "controller".to_owned(),
-                cause: "start".to_owned(),
-                effect: format!("SHA-256 {}", port.fingerprint()),
-                text: format!("a certificate was made for management; its SHA-256 is {}", port.fingerprint()),
-                by: None,
-            });
+            note_certificate(port, &controller);
         }
         let (listener, socket) = bind(&socket, access)?;
         let Metrics { options, ports } = metrics;
@@ -133,6 +126,18 @@ impl Drop for Server {
             tracing::warn!("the control socket cannot be removed: {error}");
         }
     }
+}
+
+/// Has the controller take note of a certificate that was made.
+fn note_certificate(port: &ManagePort, controller: &ControllerHandle) {
+    controller.note(Occurrence {
+        code: EventCode::AccessCertificate,
+        subject: "controller".to_owned(),
+        cause: "start".to_owned(),
+        effect: format!("SHA-256 {}", port.fingerprint()),
+        text: format!("a certificate was made for management; its SHA-256 is {}", port.fingerprint()),
+        by: None,
+    });
 }
 
 /// Where the UUID of the machine is kept.
@@ -309,9 +314,8 @@ async fn serve_metrics(port: MetricsPort, desk: Desk) {
         deadlines: Deadlines::METRICS,
         most: Most::METRICS,
     };
-    if let Err(error) = network::serve(port.listener(), served).await {
-        tracing::error!("metrics are not served at {address}: {error}; give another --metrics");
-    }
+    let Err(error) = network::serve(port.listener(), served).await;
+    tracing::error!("metrics are not served at {address}: {error}; give another --metrics");
 }
 
 /// Serves everything at a network port, to those who have an account.
@@ -324,7 +328,6 @@ async fn serve_management(port: ManagePort, desk: Desk) {
         deadlines: Deadlines::MANAGEMENT,
         most: Most::MANAGEMENT,
     };
-    if let Err(error) = network::serve(listener, served).await {
-        tracing::error!("management is not served at {address}: {error}; give another --manage");
-    }
+    let Err(error) = network::serve(listener, served).await;
+    tracing::error!("management is not served at {address}: {error}; give another --manage");
 }

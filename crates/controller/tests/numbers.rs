@@ -4,7 +4,7 @@ use crate::common::{Bench, drive_options, names};
 use controller::{
     Caller, Command, DriveNumber, ErrorKind, Event, Numbered, Origin, Reply, SetNumbers, StartTask, Startable,
 };
-use env::{DriveKind, Hardware};
+use env::{DriveKind, Hardware, Partition};
 use world_sim::DriveOptions;
 
 fn delete(bench: &mut Bench, name: &str) {
@@ -57,7 +57,7 @@ fn drives_that_share_a_serial_number_have_numbers_of_their_own() {
         let hardware = Hardware {
             model: Some("X".into()),
             serial: Some(if is_part { "1" } else { "2" }.into()),
-            partition,
+            partition: partition.map(|number| Partition { disk: "sda".into(), number }),
             enclosure: is_part.then(|| "shelf".into()),
             slot: is_part.then(|| "5".into()),
             ..Hardware::default()

@@ -110,7 +110,10 @@ fn wrong_passwords_lock_an_account_and_a_restart_keeps_the_accounts() {
         "the certificate stayed (a line each start, an event once): {log}"
     );
     let first = log.matches("the first account is 'admin'").count();
-    assert!(first == 2 && !log.contains(&managed.password), "it is named at each start until it is changed: {log}");
+    assert!(
+        first == 2 && !log.contains(&managed.password),
+        "it is named at each start until it is changed: {log}"
+    );
     assert_eq!(managed.curl("-u 'ada:secret of ada'", "/v1/volumes").0, "200");
 }
 

@@ -234,8 +234,13 @@ mod tests {
         let mut waiting: Vec<Waiting<'_>> = (10..40).map(|number| waits(&turns, number, false)).collect();
         waiting.push(waits(&turns, 200, true));
         waiting.push(waits(&turns, 201, true));
+        waiting.push(waits(&turns, 202, true));
         let order = order(first, waiting);
-        assert_eq!(order.len(), 33);
+        assert_eq!(order.len(), 34);
+        assert!(
+            order.iter().position(|one| *one == 10).is_some_and(|at| at <= 3),
+            "strangers, too: {order:?}"
+        );
         assert!(order.iter().position(|one| *one == 200).is_some_and(|at| at <= 2), "{order:?}");
         assert!(order.iter().position(|one| *one == 201).is_some_and(|at| at <= 4), "{order:?}");
     }
@@ -280,6 +285,12 @@ mod tests {
         // It is given to the second, which is gone before it looks.
         drop(first);
         drop(given_up);
-        poll(&mut next).expect("its turn");
+        let turn = poll(&mut next).expect("its turn");
+        let (given_up, mut next) = (waits(&turns, 2, false), waits(&turns, 3, false));
+        // The second is gone before it is given.
+        drop(given_up);
+        drop(turn);
+        drop(poll(&mut next).expect("its turn"));
+        drop(at_once(&turns, 4));
     }
 }

@@ -52,6 +52,11 @@ impl Coercion {
         };
         size.align_down(unit)
     }
+
+    /// The same, in bytes.
+    pub fn used_bytes(self, size_bytes: u64) -> u64 {
+        self.used_of(ByteCount(size_bytes)).0
+    }
 }
 
 #[cfg(test)]

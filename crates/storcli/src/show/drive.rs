@@ -8,7 +8,7 @@ use crate::forms::{size, unit};
 use crate::tree::{Column, Pairs, Table, Value, column, left, number, pairs, text, yes_no};
 use crate::view::{Pd, View};
 use crate::words::{Numbers, Word};
-use controller::{DriveInfo, SpareKind, TaskKind};
+use controller::{Coercion, DriveInfo, SpareKind, TaskKind};
 
 const SHOWN: &str = "Show Drive Information Succeeded.";
 const NOT_SHOWN: &str = "Show Drive Information Failed.";
@@ -185,7 +185,9 @@ fn attributes(drive: &DriveInfo) -> Pairs {
     let or_dash = |value: &Option<String>| text(value.as_deref().map_or("-", str::trim));
     let bytes = drive.size_bytes.unwrap_or(0);
     let sector = drive.logical_sector_bytes.unwrap_or(512).max(1);
-    let raw = text(format!("{} [0x{:x} Sectors]", size(bytes), bytes / sector));
+    let sized = |bytes: u64| text(format!("{} [0x{:x} Sectors]", size(bytes), bytes / sector));
+    // What a new volume uses of it.
+    let coerced = sized(Coercion::default().used_bytes(bytes));
     pairs([
         ("SN", or_dash(&drive.serial)),
         ("Manufacturer Id", text("-")),
@@ -193,9 +195,9 @@ fn attributes(drive: &DriveInfo) -> Pairs {
         ("NAND Vendor", text("NA")),
         ("WWN", text(naa_3(drive))),
         ("Firmware Revision", or_dash(&drive.firmware)),
-        ("Raw size", raw.clone()),
-        ("Coerced size", raw.clone()),
-        ("Non Coerced size", raw),
+        ("Raw size", sized(bytes)),
+        ("Coerced size", coerced),
+        ("Non Coerced size", sized(bytes)),
         ("Device Speed", text("Unknown")),
         ("Link Speed", text("Unknown")),
         ("Write Cache", text("N/A")),

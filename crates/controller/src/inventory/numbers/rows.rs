@@ -197,7 +197,6 @@ impl Given {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Row;
     use super::*;
     use ondisk::Uuid;
 
