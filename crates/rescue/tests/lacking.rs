@@ -3,7 +3,11 @@
 //!
 //! Sector `n` of each array is 32 times the text `LBA=` and `n` in twelve decimal digits.
 
-#![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the test brings the files that env is to open"
+)]
 
 mod arrays;
 

@@ -9,10 +9,9 @@ use crate::arrays::unbegun::own_members;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveState, FailureInfo, Policy, Progress, Reply, Result,
-    VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, FailureInfo, Policy, Preset, Progress, Reply, Result,
+    Settings, VolumeInfo, VolumeState, modes,
 };
-use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
 use crate::lifecycle::{foreign_member, refuse_failed};
 use crate::tasks::About;
@@ -342,8 +341,8 @@ fn cached_alone(volume: &Volume, cache: CacheInfo) -> Option<String> {
 
 /// The longest free run on the drives of an array.
 fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
-    let sizes = drives.iter().filter_map(|drive| drive.size_bytes);
-    let gaps = extents::free_bytes(Some(label), usual_end(sizes, label.tail), StripSize::MIN);
+    let end = usual_end(drives.iter().filter_map(|drive| drive.size_bytes), label.tail);
+    let gaps = extents::free_bytes(Some(label), end, StripSize::MIN);
     extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
 }
 

@@ -13,6 +13,7 @@ mod faults;
 mod handle;
 mod pace;
 
+pub(crate) use attach::Twin;
 pub use faults::FaultKind;
 pub use handle::{DriveImage, DriveStats, SimDrive, StrayWrite};
 pub use pace::{Paced, Pacer};
@@ -22,12 +23,11 @@ use crate::options::{DriveOptions, Trimmed};
 use crate::rng::Rng;
 use crate::trace::TraceEvent;
 use ageing::Ageing;
-use attach::Source;
 use chunks::Fill;
 use content::{Content, Written};
 use env::{
-    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, DriveSource, Durability, Error, ErrorKind,
-    HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, Durability, Error, ErrorKind, HealthScript,
+    Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -41,37 +41,6 @@ const POISON: u8 = 0xDB;
 
 /// The lock against a second controller: held as long as a source or an attachment holds this.
 struct Lease;
-
-/// Another door to a drive: with a lock and an identity of its own, as two exports of one storage have them. Nothing but what lies on it tells that it
-/// is the same.
-pub(crate) struct Twin {
-    drive: Rc<DriveCell>,
-    lease: RefCell<(Weak<Lease>, u64)>,
-}
-
-impl Twin {
-    pub fn of(drive: &Rc<DriveCell>) -> Twin {
-        Twin { drive: drive.clone(), lease: RefCell::new((Weak::new(), 0)) }
-    }
-
-    pub fn drive(&self) -> &Rc<DriveCell> {
-        &self.drive
-    }
-
-    /// Opens it for `process` under `name`.
-    pub fn open(&self, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
-        let mut held = self.lease.borrow_mut();
-        let holder = held.0.upgrade().map(|_| held.1);
-        self.drive.check_free(name, process, holder)?;
-        let lease = Arc::new(Lease);
-        *held = (Arc::downgrade(&lease), process);
-        let mut source = self.drive.source(core, name, process, lease);
-        if let Some(source) = Arc::get_mut(&mut source) {
-            source.info.identity = DriveIdentity(format!("sim:{name}"));
-        }
-        Ok(source)
-    }
-}
 
 /// Whether a drive answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,59 +192,6 @@ impl DriveCell {
         let mut state = self.state.borrow_mut();
         state.content = Content::new(&self.options, 0);
         state.pacer = None;
-    }
-
-    /// Opens it for `process` under `name`.
-    pub fn open(self: &Rc<Self>, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
-        let (held, of) = {
-            let state = self.state.borrow();
-            (state.lease.upgrade().is_some(), state.lease_of)
-        };
-        self.check_free(name, process, held.then_some(of))?;
-        let lease = Arc::new(Lease);
-        let mut state = self.state.borrow_mut();
-        state.lease = Arc::downgrade(&lease);
-        state.lease_of = process;
-        drop(state);
-        Ok(self.source(core, name, process, lease))
-    }
-
-    /// Whether it is what it was when it was opened.
-    fn look(&self) -> std::result::Result<(), IoError> {
-        let state = self.state.borrow();
-        match (state.presence, state.cut) {
-            (Presence::Present, None) => Ok(()),
-            (Presence::Away | Presence::Failed, _) => Err(IoError::new(IoErrorKind::Gone)),
-            (Presence::Present | Presence::Deleted, _) => Err(IoError::new(IoErrorKind::Changed)),
-        }
-    }
-
-    /// Whether it is there, and not held by a process.
-    fn check_free(&self, name: &str, process: u64, holder: Option<u64>) -> env::Result<()> {
-        if self.state.borrow().presence != Presence::Present {
-            return Err(not_found(name));
-        }
-        let Some(other) = holder else { return Ok(()) };
-        let holder = match other == process {
-            true => "in use by this very process".to_owned(),
-            false => format!("held by another controller (process {other})"),
-        };
-        Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")))
-    }
-
-    fn source(self: &Rc<Self>, core: &Core, name: &str, process: u64, lease: Arc<Lease>) -> Arc<Source> {
-        let state = self.state.borrow();
-        let mut info = self.info(name);
-        info.size = state.cut.unwrap_or(state.length);
-        Arc::new(Source {
-            sim: core.id(),
-            drive: self.name.clone(),
-            incarnation: self.incarnation,
-            info,
-            process,
-            epoch: state.epoch,
-            lease,
-        })
     }
 
     fn start(
