@@ -102,7 +102,7 @@ impl Options {
     }
 
     /// The oldest way to choose an export has no answer but the export: whether the connection ends instead.
-    async fn is_cut_off(mut self, name: &[u8]) -> bool {
+    async fn gets_cut_off(mut self, name: &[u8]) -> bool {
         self.ask(1, name).await;
         self.take(10).await.is_empty()
     }
@@ -123,12 +123,12 @@ fn what_a_client_has_no_right_to_is_as_if_it_were_not_there() {
             [&b"priv"[..], b"PUB", b"Pub", b"pub ", b" pub", b"../priv", b"*", b"pub\n", "prıv".as_bytes()];
         for name in names {
             assert_eq!(options.flags(name).await, Err(absent), "{name:?}");
-            assert!(Options::begin(&env).await.is_cut_off(name).await, "{name:?}");
+            assert!(Options::begin(&env).await.gets_cut_off(name).await, "{name:?}");
         }
         // A NUL does not end a name early.
         for name in [&b"pub\0priv"[..], b"pub\0", b"\0"] {
             assert!(options.flags(name).await.is_err(), "{name:?}");
-            assert!(Options::begin(&env).await.is_cut_off(name).await, "{name:?}");
+            assert!(Options::begin(&env).await.gets_cut_off(name).await, "{name:?}");
         }
         // Of two that it may use none is the one without a name.
         assert_eq!(options.flags(b"").await, Err(absent));
