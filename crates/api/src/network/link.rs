@@ -173,7 +173,7 @@ impl Link {
     }
 
     /// All that was to be sent was sent.
-    fn flushed(&self) {
+    pub(super) fn flushed(&self) {
         self.sent(false);
         if self.state().phase == Phase::Sending {
             self.enter(Phase::Idle);

@@ -137,6 +137,12 @@ mod tests {
         connection.link.sign_in();
     }
 
+    /// Its request is answered, and the answer is sent.
+    fn be_answered(connection: &Connection) {
+        connection.link.answered();
+        connection.link.flushed();
+    }
+
     /// Whether it has its place still.
     fn stays(seats: &Arc<Seats>, connection: &Connection) -> bool {
         let number = connection.seat.as_ref().map(|seat| seat.number);
@@ -161,7 +167,7 @@ mod tests {
         let [busy, idle] = [1, 1].map(|number| connect(&seats, number));
         sign_in(&busy);
         sign_in(&idle);
-        idle.link.answered();
+        be_answered(&idle);
         let alone = connect(&seats, 2);
         let crowd: Vec<Connection> =
             (0..1000).map(|number| connect(&seats, 10 + (number % 3) as u8)).collect();
@@ -182,7 +188,7 @@ mod tests {
         assert!(connect(&seats, 1).seat.is_none(), "all of them are being answered");
         let other = connect(&seats, 2);
         assert!(other.seat.is_some(), "another source has its own places");
-        own[2].link.answered();
+        be_answered(&own[2]);
         assert!(connect(&seats, 1).seat.is_some());
         let stay: Vec<bool> = own.iter().map(|one| stays(&seats, one)).collect();
         assert_eq!(stay, [true, true, false, true]);

@@ -13,7 +13,7 @@
 use super::access::{Access, join};
 use super::{Drive, Inventory};
 use crate::interface::{Error, ErrorKind, Result};
-use env::{DriveKind, IoError};
+use env::{DriveKind, IoError, IoErrorKind};
 use ondisk::BLOCK;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange};
@@ -82,7 +82,7 @@ fn has_place(kind: DriveKind) -> bool {
 }
 
 fn failed(drive: &Drive, error: IoError) -> Error {
-    let kind = if crate::arrays::array::is_full(&error) { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
+    let kind = if error.kind == IoErrorKind::OutOfSpace { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
     let sentence = format!("drive {} could not be written ({error}); nothing was created", drive.name);
     Error::new(kind, sentence)
 }

@@ -364,85 +364,82 @@ fn a_wrong_file_is_named_with_its_line() {
 }
 
 /// Every refusal names the line, the value, what is expected, and so what to do; the job beside it is imported.
+/// Options that are wrong, and a part of what is said of each.
+const WRONG: &[(&str, &str)] = &[
+    ("rw=sideways", "2: the job 'j' is not imported: 'rw=sideways' is not understood; give read, write"),
+    ("bs=big", "2: the job 'j' is not imported: 'bs=big' is not understood; give sizes such as 4k"),
+    ("bs=100", "2: the job 'j' is not imported: 'bs=100' requests 100 bytes; give a multiple of 512 bytes"),
+    ("bs=4KiB", "'bs=4KiB' requests 4000 bytes (fio reads Ki as 1000, unless kb_base=1000 is set); give"),
+    ("bs=1.5k", "'bs=1.5k' is not understood; give sizes such as 4k"),
+    ("bs=32m", "1: the job 'j' is not imported: a block of 32 MiB cannot be requested; give"),
+    ("bs=${NONE}", "the environment variable NONE of 'bs=${NONE}' is not set; set it"),
+    ("bs=$BS$BS", "'bs=$BS$BS' (that is 'bs=64k64k') is not understood; give sizes"),
+    (
+        "rw=randrw\nrwmixread=120",
+        "3: the job 'j' is not imported: 'rwmixread=120' is not understood; give a whole",
+    ),
+    ("bssplit=4k/60:8k/60", "'bssplit=4k/60:8k/60' is not understood; give shares that make 100 %"),
+    ("bsrange=8k-4k", "'bsrange=8k-4k' is not understood; give a range from the smaller"),
+    ("iodepth=0", "'iodepth=0' is not understood; give a whole number of at least 1"),
+    ("numjobs=0", "'numjobs=0' is not understood; give a whole number of at least 1"),
+    ("iodepth=9999\nnumjobs=9999\nioengine=libaio", "outstanding I/Os is not between 1 and 65536; give"),
+    ("offset=100%", "'offset=100%' leaves nothing of the target; give less than 100%"),
+    ("size=many", "'size=many' is not understood; give a size such as 10g, or a percentage"),
+    ("offset=99p", "'offset=99p' is more than any target has; give at most 64p"),
+    (
+        "rw=randread\nrandom_distribution=gauss",
+        "'random_distribution=gauss' is not understood; give random, zipf, pareto",
+    ),
+    ("rw=randread\nrandom_distribution=pareto:80", "a share from 0.0001 to 0.9999, such as pareto:0.2"),
+    ("rw=randread\nrandom_distribution=normal:wide", "a percentage from 0 to 100, such as normal:10"),
+    ("rw=randread\nrandom_distribution=zoned:60/10:30/90", "zones whose shares make 100 % each, such as"),
+    ("rw=randread\nrandom_distribution=zoned:60/0:40/100", "zones of some size where requests go"),
+    (
+        "rw=randread\nsize=1g\nrandom_distribution=zoned_abs:60/1g:40/9g",
+        "has zones that reach behind the size of the job, which fio refuses as well; give",
+    ),
+    (
+        "rw=randread\nrandom_distribution=zoned_abs:60/1g:40/",
+        "leaves the rest to a zone without saying of what; add size=",
+    ),
+    ("rw=randread\nrandom_distribution=zipf:steep", "an exponent from 0 to 10, such as zipf:1.1"),
+    ("rw=randrw\nrate_iops=700,", "give both rates"),
+    ("rw=read\nrate_iops=700\nrate=1m", "stands beside rate=, and fio takes one of the two; leave one out"),
+    ("rate_iops=1\nrate_process=even", "'rate_process=even' is not understood; give linear or poisson"),
+    ("runtime=soon", "'runtime=soon' is not understood; give a time such as 60 (seconds) or 5m"),
+    ("runtime=400d", "a time above 30 days cannot be measured; give one such as 60s"),
+    ("thinktime=long", "'thinktime=long' is not understood; give a time such as 500 (microseconds)"),
+    ("blockalign=100", "'blockalign=100' is not whole sectors; give a multiple of 512 bytes"),
+    ("kb_base=512", "'kb_base=512' is not understood; give 1000 or 1024"),
+    (
+        "rw=randread\nnumjobs=65\noffset_increment=1%",
+        "gives each of 65 jobs a part of its own; give numjobs= at most 64",
+    ),
+    (
+        "rw=randread\nnumjobs=5\noffset_increment=25%",
+        "starts some of the 5 jobs at the end of the target; give less",
+    ),
+    (
+        "include none.fio",
+        "2: the job 'j' is not imported: the file of 'include none.fio' cannot be read (no such file); correct its path",
+    ),
+    (
+        "include loop.fio",
+        "lab/loop.fio:1: the job 'j' is not imported: 'include ./loop.fio' includes a file that includes this one",
+    ),
+    (
+        "include jobs.fio",
+        "'include jobs.fio' includes a file that includes this one, or is more than 16 files deep; remove the line",
+    ),
+    (
+        "include section.fio",
+        "lab/section.fio:2: the job 'j' is not imported: '[other]' begins a section in an included file",
+    ),
+];
+
 #[test]
 fn a_wrong_job_is_refused_alone() {
-    for (options, part) in [
-        ("rw=sideways", "2: the job 'j' is not imported: 'rw=sideways' is not understood; give read, write"),
-        ("bs=big", "2: the job 'j' is not imported: 'bs=big' is not understood; give sizes such as 4k"),
-        (
-            "bs=100",
-            "2: the job 'j' is not imported: 'bs=100' requests 100 bytes; give a multiple of 512 bytes",
-        ),
-        ("bs=4KiB", "'bs=4KiB' requests 4000 bytes (fio reads Ki as 1000, unless kb_base=1000 is set); give"),
-        ("bs=1.5k", "'bs=1.5k' is not understood; give sizes such as 4k"),
-        ("bs=32m", "1: the job 'j' is not imported: a block of 32 MiB cannot be requested; give"),
-        ("bs=${NONE}", "the environment variable NONE of 'bs=${NONE}' is not set; set it"),
-        ("bs=$BS$BS", "'bs=$BS$BS' (that is 'bs=64k64k') is not understood; give sizes"),
-        (
-            "rw=randrw\nrwmixread=120",
-            "3: the job 'j' is not imported: 'rwmixread=120' is not understood; give a whole",
-        ),
-        ("bssplit=4k/60:8k/60", "'bssplit=4k/60:8k/60' is not understood; give shares that make 100 %"),
-        ("bsrange=8k-4k", "'bsrange=8k-4k' is not understood; give a range from the smaller"),
-        ("iodepth=0", "'iodepth=0' is not understood; give a whole number of at least 1"),
-        ("numjobs=0", "'numjobs=0' is not understood; give a whole number of at least 1"),
-        ("iodepth=9999\nnumjobs=9999\nioengine=libaio", "outstanding I/Os is not between 1 and 65536; give"),
-        ("offset=100%", "'offset=100%' leaves nothing of the target; give less than 100%"),
-        ("size=many", "'size=many' is not understood; give a size such as 10g, or a percentage"),
-        ("offset=99p", "'offset=99p' is more than any target has; give at most 64p"),
-        (
-            "rw=randread\nrandom_distribution=gauss",
-            "'random_distribution=gauss' is not understood; give random, zipf, pareto",
-        ),
-        ("rw=randread\nrandom_distribution=pareto:80", "a share from 0.0001 to 0.9999, such as pareto:0.2"),
-        ("rw=randread\nrandom_distribution=normal:wide", "a percentage from 0 to 100, such as normal:10"),
-        ("rw=randread\nrandom_distribution=zoned:60/10:30/90", "zones whose shares make 100 % each, such as"),
-        ("rw=randread\nrandom_distribution=zoned:60/0:40/100", "zones of some size where requests go"),
-        (
-            "rw=randread\nsize=1g\nrandom_distribution=zoned_abs:60/1g:40/9g",
-            "has zones that reach behind the size of the job, which fio refuses as well; give",
-        ),
-        (
-            "rw=randread\nrandom_distribution=zoned_abs:60/1g:40/",
-            "leaves the rest to a zone without saying of what; add size=",
-        ),
-        ("rw=randread\nrandom_distribution=zipf:steep", "an exponent from 0 to 10, such as zipf:1.1"),
-        ("rw=randrw\nrate_iops=700,", "give both rates"),
-        (
-            "rw=read\nrate_iops=700\nrate=1m",
-            "stands beside rate=, and fio takes one of the two; leave one out",
-        ),
-        ("rate_iops=1\nrate_process=even", "'rate_process=even' is not understood; give linear or poisson"),
-        ("runtime=soon", "'runtime=soon' is not understood; give a time such as 60 (seconds) or 5m"),
-        ("runtime=400d", "a time above 30 days cannot be measured; give one such as 60s"),
-        ("thinktime=long", "'thinktime=long' is not understood; give a time such as 500 (microseconds)"),
-        ("blockalign=100", "'blockalign=100' is not whole sectors; give a multiple of 512 bytes"),
-        ("kb_base=512", "'kb_base=512' is not understood; give 1000 or 1024"),
-        (
-            "rw=randread\nnumjobs=65\noffset_increment=1%",
-            "gives each of 65 jobs a part of its own; give numjobs= at most 64",
-        ),
-        (
-            "rw=randread\nnumjobs=5\noffset_increment=25%",
-            "starts some of the 5 jobs at the end of the target; give less",
-        ),
-        (
-            "include none.fio",
-            "2: the job 'j' is not imported: the file of 'include none.fio' cannot be read (no such file); correct its path",
-        ),
-        (
-            "include loop.fio",
-            "lab/loop.fio:1: the job 'j' is not imported: 'include ./loop.fio' includes a file that includes this one",
-        ),
-        (
-            "include jobs.fio",
-            "'include jobs.fio' includes a file that includes this one, or is more than 16 files deep; remove the line",
-        ),
-        (
-            "include section.fio",
-            "lab/section.fio:2: the job 'j' is not imported: '[other]' begins a section in an included file",
-        ),
-    ] {
+    for (options, part) in WRONG {
         let (profiles, notes) = import(&format!("[j]\n{options}\n[good]\nrw=read\n"));
         let names: Vec<&str> = profiles.iter().map(Profile::name).collect();
         assert_eq!(names, ["good"], "{options}");
