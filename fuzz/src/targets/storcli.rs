@@ -144,7 +144,13 @@ pub(super) fn command_line(input: &[u8]) {
 
 fn text_statuses(text: &str) -> Vec<bool> {
     assert!(text.starts_with("CLI Version = "), "{text}");
-    text.lines().filter_map(|line| line.strip_prefix("Status = ")).map(|status| status == "Success").collect()
+    let of_line = |line: &str| match line.strip_prefix("Status = ")? {
+        "Success" => Some(true),
+        "Failure" => Some(false),
+        // Enclosures have a status of their own.
+        _ => None,
+    };
+    text.lines().filter_map(of_line).collect()
 }
 
 fn json_statuses(text: &str) -> Vec<bool> {
