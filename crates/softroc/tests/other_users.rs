@@ -187,7 +187,7 @@ fn the_control_socket_of_another_user_is_spoken_to_only_by_name() {
         lchown(&socket, Some(owner), None).expect("root may");
         for place in [&[][..], &["--state", &state]] {
             for command in
-                [&["volume", "list"][..], &["health"], &["storcli", "show"], &["events", "--follow"]]
+                [&["volume", "list"][..], &["health"], &["storcli", "/c0", "show"], &["events", "--follow"]]
             {
                 let (code, said) = ask(&[command, place].concat());
                 assert_ne!(code, Some(0), "{command:?}");

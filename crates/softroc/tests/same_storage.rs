@@ -67,7 +67,7 @@ fn a_hard_link_is_one_drive() {
 #[test]
 fn two_exports_of_one_volume_are_one_drive() {
     let far = Controller::new("twin-far");
-    far.volume("v", "raid0", 2);
+    far.volume("v", "raid0", 4);
     let socket = format!("{}/nbd.sock", far.state());
     let link = far.folder.file("other.sock");
     std::os::unix::fs::symlink(&socket, &link).expect("a link");
