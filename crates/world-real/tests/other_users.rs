@@ -214,7 +214,8 @@ fn memory_is_not_taken_over_from_another_user() {
     let theirs = format!("{} belongs to another user (uid 65534; expected uid 0 or root)", base.display());
     says(&refused_memory(&own), ErrorKind::Denied, &[&theirs, "'--cache-folder DIR'"]);
     let listed = with_kept(&own, async |env| env.world().other_memories("cache").await);
-    says(&listed.err().expect("it is refused"), ErrorKind::Denied, &[&theirs]);
+    let Err(error) = listed else { panic!("it is refused") };
+    says(&error, ErrorKind::Denied, &[&theirs]);
     assert!(!own.exists(), "nothing is made there");
     take_back(&base);
     set_mode(&base, 0o700);
