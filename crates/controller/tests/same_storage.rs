@@ -72,6 +72,27 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
     bench.expect("data", 0, 1, LEN);
 }
 
+/// A drive that was registered under a second name had the label of the first one after the next start, and neither was used.
+#[test]
+fn a_second_door_that_is_registered_and_not_named_is_noticed() {
+    let mut bench = Bench::in_order(7, 2, 4);
+    let a = bench.sim.drive("a").unwrap();
+    bench.sim.add_twin(&a, "twin");
+    bench.boot(&["a", "b", "c", "twin"]);
+    let spare = controller::AddSpare { drive: "a".into(), ..Default::default() };
+    for order in [create("data", "raid1", &["a", "b"]), Command::SpareAdd(spare)] {
+        let error = bench.ask(order).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+        assert!(error.message.contains("a and twin are the same storage"), "{error}");
+        assert!(error.message.contains("softroc drive forget twin"), "{error}");
+    }
+    bench.ask(Command::DriveForget { drive: "twin".into() }).unwrap();
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.shut_down();
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
 /// A second path to a disk was one more drive.
 #[test]
 fn a_second_path_is_listed_and_not_used_until_the_first_is_gone() {

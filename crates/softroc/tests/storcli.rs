@@ -244,11 +244,11 @@ fn volumes_are_made_changed_and_deleted() {
     );
     // Out, back, and out for good.
     tool.ok("/c0/e252/s1 set offline");
-    assert!(tool.ok("/c0/v3 show").contains("Dgrd"));
-    assert!(tool.ok("/c0/e252/s1 show").contains("252:1     1 Offln  3 "));
+    assert!(tool.ok("/c0/v0 show").contains("Dgrd"));
+    assert!(tool.ok("/c0/e252/s1 show").contains("252:1     1 Offln  0 "));
     tool.ok("/c0/e252/s1 set online");
     tool.controller.wait_optimal("other");
-    tool.ok("/c0/v3 start cc");
+    tool.ok("/c0/v0 start cc");
     tool.controller.wait_optimal("other");
     assert!(drives.len() == 6 && tool.ok("/c0 flushcache").contains("Flush Cache Succeeded."));
     for line in [

@@ -191,6 +191,12 @@ impl Host {
             Ok(_) => return Error::wrong_state("a volume was created over one storage under two names"),
         };
         self.scene.tell(|| format!("the operator names a drive twice: {refused}"));
+        // A kill may have left it registered: it would be another drive with the label of the first one after the next start.
+        match self.ask(Command::DriveForget { drive: TWIN.to_owned() }).await {
+            Ok(_) => {}
+            Err(error) if error.kind == controller::ErrorKind::NotFound => {}
+            Err(error) => return Error::wrong_state(format!("a second name cannot be forgotten: {error}")),
+        }
         match refused.kind {
             controller::ErrorKind::Invalid if refused.message.contains("are the same storage") => Ok(()),
             _ => Error::wrong_state(format!(

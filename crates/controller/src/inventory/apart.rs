@@ -27,30 +27,41 @@ struct Marked {
     mark: Vec<u8>,
 }
 
+/// A drive that the order does not name, and its last block.
+struct Beside {
+    drive: Rc<Drive>,
+    access: Access,
+    place: ByteRange,
+    before: Vec<u8>,
+}
+
 impl Inventory {
-    /// Refuses drives that are one storage under several names. They are about to be written to.
+    /// Refuses drives that are one storage under several names: with each other, or with another drive that is registered and not in use. They are about to
+    /// be written to; `beside` is not.
     ///
     /// # Errors
-    /// When two are the same; when one cannot be read or written.
-    pub(crate) async fn tell_apart(&self, drives: &[Rc<Drive>]) -> Result<()> {
+    /// When two are the same; when one that is about to be written to cannot be read or written.
+    pub(crate) async fn tell_apart(&self, drives: &[Rc<Drive>], beside: &[Rc<Drive>]) -> Result<()> {
         let mut marked = Vec::new();
         for drive in drives {
-            // Each memory drive is one of its own.
-            let Some(access) = drive.access().filter(|access| has_place(access.info().kind)) else {
-                continue;
-            };
-            let end = access.info().size.align_down(BLOCK);
-            if end < BLOCK {
-                continue;
-            }
-            let place = ByteRange::new(ByteOffset(end.0 - BLOCK.0), BLOCK);
+            let Some((access, place)) = last_block(drive) else { continue };
             let before = access.read(place).await.map_err(|error| failed(drive, error))?;
             marked.push(Marked { drive: drive.clone(), access, place, before, mark: self.mark() });
         }
-        let marked = alike(marked);
+        let mut others = Vec::new();
+        for drive in beside {
+            let Some((access, place)) = last_block(drive) else { continue };
+            // One that cannot be read is none that anything could be written to.
+            let Ok(before) = access.read(place).await else { continue };
+            others.push(Beside { drive: drive.clone(), access, place, before });
+        }
+        let marked = alike(marked, &others);
         let written = write(&marked, |marked| &marked.mark).await;
         let told = match written {
-            Ok(()) => read_apart(&marked).await,
+            Ok(()) => match read_apart(&marked).await {
+                Ok(()) => read_beside(&marked, &others).await,
+                error => error,
+            },
             Err(error) => Err(error),
         };
         let restored = write(&marked, |marked| &marked.before).await;
@@ -64,14 +75,24 @@ impl Inventory {
     }
 }
 
+/// The last block of a drive that has a place in this machine: each memory drive is one of its own.
+fn last_block(drive: &Drive) -> Option<(Access, ByteRange)> {
+    let access = drive.access().filter(|access| has_place(access.info().kind))?;
+    let end = access.info().size.align_down(BLOCK);
+    let at = end.0.checked_sub(BLOCK.0)?;
+    Some((access, ByteRange::new(ByteOffset(at), BLOCK)))
+}
+
 /// Those of them of which another one holds the same, as far as that tells.
-fn alike(all: Vec<Marked>) -> Vec<Marked> {
-    let is_like = |one: &Marked, other: &Marked| {
-        one.before == other.before && one.drive.own_label() == other.drive.own_label()
+fn alike(all: Vec<Marked>, beside: &[Beside]) -> Vec<Marked> {
+    let is_like = |one: &Marked, drive: &Drive, before: &[u8]| {
+        one.before == before && one.drive.own_label() == drive.own_label()
     };
     let has_like = |at: usize| {
+        let one = &all[at];
         let mut others = all.iter().enumerate().filter(|(other, _)| *other != at);
-        others.any(|(_, other)| is_like(&all[at], other))
+        others.any(|(_, other)| is_like(one, &other.drive, &other.before))
+            || beside.iter().any(|other| is_like(one, &other.drive, &other.before))
     };
     let keep: Vec<bool> = (0..all.len()).map(has_like).collect();
     all.into_iter().zip(keep).filter_map(|(one, keep)| keep.then_some(one)).collect()
@@ -119,6 +140,23 @@ async fn read_apart(marked: &[Marked]) -> Result<()> {
             ),
         };
         return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
+    Ok(())
+}
+
+/// Reads drives that the order does not name: none of them shows a mark.
+async fn read_beside(marked: &[Marked], beside: &[Beside]) -> Result<()> {
+    for other in beside.iter().filter(|other| marked.iter().any(|one| one.before == other.before)) {
+        let Ok(read) = other.access.read(other.place).await else { continue };
+        if let Some(one) = marked.iter().find(|one| one.mark == read) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "{} and {1} are the same storage: what is written to one is on the other; first run 'softroc drive forget {1}'",
+                    one.drive.name, other.drive.name
+                ),
+            ));
+        }
     }
     Ok(())
 }

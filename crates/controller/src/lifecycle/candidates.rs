@@ -328,10 +328,14 @@ impl Lifecycle {
     ///
     /// # Errors
     /// When two are the same, or that cannot be found out; when it cannot be stored.
-    pub(super) async fn adopt_apart(&self, candidates: &[Candidate]) -> Result<()> {
+    pub(crate) async fn adopt_apart(&self, candidates: &[Candidate]) -> Result<()> {
         self.adopt(candidates).await?;
         let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
-        self.inventory.tell_apart(&drives).await
+        let mut beside = self.inventory.drives();
+        beside.retain(|drive| {
+            !self.arrays.is_in_use(drive) && drives.iter().all(|other| !Rc::ptr_eq(other, drive))
+        });
+        self.inventory.tell_apart(&drives, &beside).await
     }
 
     /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
