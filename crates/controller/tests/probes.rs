@@ -137,8 +137,8 @@ fn the_older_half_of_a_mirror_never_serves_what_the_newer_one_overwrote() {
     newer_half_is_slow(4, 45);
 }
 
-/// A drive answered after a start had read all labels, and before the start listed the drives to wait for. The
-/// start used neither its label nor waited for it, and its volume stayed offline.
+/// A drive answered after a start had read all labels, and before the start listed the drives to
+/// wait for. The start neither used its label nor waited for it, and its volume stayed offline.
 #[test]
 fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
     let mut bench = Bench::in_order(11, 2, 3);
@@ -162,8 +162,8 @@ fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
     }
 }
 
-/// Device names changed between two starts, and a slow drive had a name that the label of another array lists.
-/// Its own array did not wait for it.
+/// Device names changed between two starts, and a slow drive had a name that the label of another
+/// array lists. Its own array did not wait for it.
 #[test]
 fn an_array_waits_for_its_drive_under_a_name_of_another_array() {
     let mut bench = Bench::in_order(12, 2, 5);
@@ -270,8 +270,10 @@ fn a_drive_that_hangs_is_asked_once() {
     assert!(drive(&bench, "slow").in_flight() <= 2, "{}", drive(&bench, "slow").in_flight());
 }
 
-/// The drive to be replaced failed while its replacement was recorded, so the new drive took the slot at once.
-/// `drive replace` returned an error, erased the new drive's label and did not register the new drive.
+/// The drive to be replaced failed while its replacement was recorded, so the new drive took the
+/// slot at once. `drive replace` returned an error, erased the new drive's label and did not
+/// register the drive. Later it returned success before the labels named the new drive, and a kill
+/// lost the replacement.
 #[test]
 fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     let mut bench = Bench::in_order(13, 2, 3);

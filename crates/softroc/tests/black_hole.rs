@@ -1,8 +1,9 @@
-//! A controller with a remote drive whose packets are dropped, a device whose `open()` and reads do not return,
-//! and a UPS host that does not answer. It accepts commands, serves hosts, lets a spare take over, and stops.
+//! A controller with a remote drive whose packets are dropped, a device whose `open()` and reads do
+//! not return, and a UPS host that does not answer. It accepts commands, serves hosts, lets a spare
+//! take over, and stops.
 //!
-//! Each time is printed beside its limit (control socket 1 s, commands 3 s, take-over 10 s). The test allows a
-//! multiple of the limit, as other tests run at the same time.
+//! Each time is printed beside its limit (control socket 1 s, commands 3 s, take-over 10 s). The
+//! test allows a multiple of the limit, as other tests run at the same time.
 
 mod common;
 

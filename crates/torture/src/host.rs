@@ -282,7 +282,8 @@ impl Host {
         }
         let before = out_of(&shown);
         let known_out = before.minus(&rebuilt(&shown));
-        // The volume may come to another layout before the answer: what was computed from stale parity lay in the layout of now.
+        // A reshape may end before the order is answered. The stale parity is that of the layout
+        // before.
         let mut untold = scene.untold(&before);
         if let Err(error) = self.ask(start(true)).await {
             return self.judge_failed_start(error).await;
@@ -293,7 +294,7 @@ impl Host {
         // The word is about drives that the operator knew to be out. One that went out while it was carried out (a drive that was
         // being rebuilt too) may or may not be meant, as the controller may have taken it before or after that: a host may be told
         // that its blocks cannot be computed (a known limit of forced parity), and where it is meant, they may read as anything.
-        // One that was rebuilt before the answer came was rebuilt from what was accepted.
+        // A drive whose rebuild ended before the answer was rebuilt from the stale parity.
         let is_back = before.minus(&out);
         scene.forced.set(out.intersection(&known_out.union(&rebuilt(&shown))).union(&is_back));
         untold.extend(scene.untold(&out.union(&is_back)));

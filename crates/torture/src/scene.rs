@@ -522,8 +522,9 @@ impl Scene {
         }
     }
 
-    /// What parity may not tell any more of drives that are out, in the layout that the volume has now: sectors of these drives, beside sectors
-    /// of which it is not certain what they hold, or that parity did not follow.
+    /// The sectors of drives that are out which stale parity may compute wrongly, in the volume's
+    /// present layout: those in a stripe with a sector whose content is uncertain or not yet
+    /// counted by parity.
     pub fn untold(&self, out: &DriveSet) -> BTreeSet<u64> {
         let oracle = self.oracle.borrow();
         let mut uncertain = self.without_parity.borrow_mut();
@@ -531,7 +532,7 @@ impl Scene {
         uncertain.now.iter().flat_map(|sector| self.beside_on(*sector, out)).collect()
     }
 
-    /// An operator forces what redundancy says: these sectors are given up.
+    /// An operator accepts stale parity: these sectors may read as anything.
     pub fn force(&self, untold: &BTreeSet<u64>) {
         self.give_up(&mut self.oracle.borrow_mut(), untold);
     }

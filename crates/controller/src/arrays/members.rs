@@ -39,7 +39,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
 
-/// How often a take-over is looked at.
+/// How often a waiting order checks whether a replacement has taken its slot.
 const TAKE_OVER_POLL: Duration = Duration::from_millis(10);
 
 fn failed(sentence: String) -> Error {
@@ -269,8 +269,9 @@ impl Arrays {
         }
     }
 
-    /// Begins to copy a slot's drive to its replacement, while the old drive serves. If the old drive fails
-    /// meanwhile, the replacement takes the slot at once. The caller has the metadata turn.
+    /// Begins to copy a slot's drive to its replacement, while the old drive serves. If the old
+    /// drive fails meanwhile, the replacement takes the slot as soon as the caller releases the
+    /// metadata turn, which it holds here: see [`until_taken_over`](Self::until_taken_over).
     ///
     /// # Errors
     /// When it could not be recorded, or a shard cannot use the drive; all is as it was then.
@@ -303,7 +304,7 @@ impl Arrays {
         array.set_places(places);
         let recorded = self.commit(array, next, Vec::new()).await;
         if recorded && array.is_taken_over(slot) {
-            // The old drive failed while this change was recorded: the replacement takes the slot at once, when the caller has given its turn back.
+            // The old drive failed while this change was recorded: its replacement takes the slot.
             return Ok(());
         }
         if !recorded || array.label().member[slot].replacement.is_none() {
@@ -343,11 +344,13 @@ impl Arrays {
         Ok(())
     }
 
-    /// Waits until a drive has a slot that it takes at once, as the old drive failed while its replacement was being recorded: before, a kill would leave the
-    /// slot without it. Where nothing is taken over, there is nothing to wait for.
+    /// Waits until a replacement has taken a slot whose old drive failed while the replacement was
+    /// being recorded. Until then the labels do not name it: after a kill the slot would be without
+    /// it. Returns at once where no replacement is taking the slot. The caller must not hold the
+    /// metadata turn.
     ///
     /// # Errors
-    /// When it has not come to have the slot.
+    /// When the replacement did not get the slot.
     pub(crate) async fn until_taken_over(&self, array: &Array, slot: usize, drive: &Rc<Drive>) -> Result<()> {
         if !array.is_taken_over(slot) {
             return Ok(());

@@ -49,7 +49,8 @@ impl Lifecycle {
     /// [drives that have not answered](crate::inventory::Inventory::awaited), unless it is complete without them: one of them may have a newer
     /// history than the drives that are here. Whether all arrays have been tried.
     pub(crate) async fn start_all(self: &Rc<Self>, tried: &mut BTreeSet<Uuid>) -> bool {
-        // Before labels are taken in: the label of a drive that answers meanwhile is read by the next try.
+        // Before labels are taken in: the next try reads the label of a drive that answers
+        // meanwhile.
         let awaited = self.inventory.awaited();
         self.take_in_labels().await;
         self.list_missing();
@@ -74,8 +75,8 @@ impl Lifecycle {
         awaited.is_empty()
     }
 
-    /// The drives that an array waits for: all that have not answered, unless the array is complete. Device
-    /// names change between starts, so any of these drives may be a member.
+    /// The drives that an array waits for: all that have not answered, unless the array is
+    /// complete. Device names change between starts, so any of these drives may be a member.
     pub(super) fn waits_for(&self, array: &Array, awaited: &[Rc<Drive>]) -> Vec<String> {
         let places = array.places();
         let label = array.label();

@@ -76,7 +76,8 @@ impl Lifecycle {
         for drive in &late {
             self.inventory.keeps_given(drive).await;
         }
-        // Before labels are taken in, as at a start: the label of a drive that answers meanwhile is not known yet.
+        // Before labels are taken in, as at a start: of a drive that answers meanwhile no label is
+        // known.
         let awaited = self.inventory.awaited();
         self.take_in_labels().await;
         for drive in late.iter().filter(|drive| drive.array().is_some()) {
