@@ -18,6 +18,8 @@ pub const SEARCH: u8 = 2;
 
 const MOST_DRIVES: usize = 4;
 const MOST_PARTS: usize = 512;
+/// Decoders read no longer part for a superblock of Linux md or an anchor of Intel's; a search does.
+const LONGEST_READ: usize = 64 << 10;
 
 /// A drive of an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -175,7 +177,17 @@ impl Sealer {
             [0xDE11_DE11, 0xAD11_1111, 0x2222_2222, 0xDDDD_DDDD, 0x3333_3333, 0xABAD_B10C, 0x01DB_EEF0];
         const DDF_RECORDS: [u32; 3] = [0xEEEE_EEEE, 0x5555_5555, 0x8888_8888];
         let first = word(bytes, 0);
-        if first == MD {
+        if bytes.len() > LONGEST_READ {
+            // A search reads many structures at once.
+            for at in (0..bytes.len()).step_by(512) {
+                let end = bytes.len().min(at + 4096);
+                match word(bytes, at) {
+                    MD => seal_md(&mut bytes[at..end]),
+                    _ if bytes[at..].starts_with(b"Intel Raid ISM") => seal_imsm(&mut bytes[at..end]),
+                    _ => {}
+                }
+            }
+        } else if first == MD {
             seal_md(bytes);
         } else if bytes.starts_with(b"Intel Raid ISM") {
             seal_imsm(bytes);

@@ -1,10 +1,10 @@
-//! Accounts: names, roles, what is kept of passwords, and what locks an account.
+//! Accounts: names, roles, and what is kept of passwords.
 //!
-//! A password is checked in two steps, since hashing takes long: [`Accounts::attempt`] says which hash it has to fit and counts
-//! the attempt as a failure already, so that many at once do not get more tries than one after the other;
-//! [`Accounts::settle`] takes that back if it was right.
+//! A password is checked in two steps, since hashing takes long: [`Accounts::attempt`] says which hash it has to fit, and
+//! [`Accounts::settle`] what follows. Before it, [`Throttle::begin`](crate::Throttle::begin) counts the attempt. The answer takes
+//! as long for a name that is no account, and for an account that is locked, as for a wrong password.
 
-use crate::{Hash, Password, Role};
+use crate::{Admission, Hash, Password, Role};
 use controller::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,22 +13,7 @@ use std::collections::BTreeMap;
 const MOST: usize = 64;
 
 /// The longest name.
-const LONGEST_NAME: usize = 32;
-
-/// When an account is locked, and for how long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Wrong passwords in a row that lock it.
-    pub failures: u32,
-    /// For so long.
-    pub lock_s: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { failures: 5, lock_s: 300 }
-    }
-}
+pub(crate) const LONGEST_NAME: usize = 32;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,15 +22,6 @@ struct Account {
     enabled: bool,
     must_change: bool,
     password: Hash,
-    /// Counts what is forgotten at a restart.
-    #[serde(skip)]
-    failures: Failures,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Failures {
-    in_a_row: u32,
-    locked_until_s: u64,
 }
 
 /// What is told of an account.
@@ -59,8 +35,11 @@ pub struct AccountInfo {
     pub enabled: bool,
     /// Its password has to be changed before anything else.
     pub must_change: bool,
-    /// For how long it is locked still, after wrong passwords.
+    /// For how many seconds it is still locked after wrong passwords: the longest of its locks.
     pub locked_s: Option<u64>,
+    /// The sources for which it is locked, the longest lock first. Others can sign in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locked_from: Vec<String>,
 }
 
 /// What is to be changed of an account.
@@ -76,17 +55,16 @@ pub struct AccountChange {
     pub password: Option<Hash>,
     /// Whether that password has to be changed.
     pub must_change: Option<bool>,
-    /// A lock is lifted.
+    /// Its locks are lifted: [`Throttle::unlock`](crate::Throttle::unlock) does that.
     pub unlock: bool,
 }
 
 /// The start of an attempt to sign in.
 #[derive(Debug)]
-pub enum Attempt {
-    /// The password has to fit this. (Where there is no such account it fits nothing, and takes as long.)
-    Against(Hash),
-    /// Whatever the password: not for so many seconds.
-    Locked(u64),
+pub struct Attempt {
+    /// What the password has to fit. Of a name that is no account, a hash that nothing fits.
+    against: Hash,
+    admission: Admission,
 }
 
 /// How an attempt ended.
@@ -96,15 +74,14 @@ pub enum Verdict {
     Is(AccountInfo),
     /// The name or the password is wrong, or the account may not be used.
     Wrong,
-    /// So it is, and the account is locked by that.
+    /// So it is, and the account is now locked for the source.
     NowLocked,
 }
 
-/// The accounts. Times are seconds of a clock that never goes back.
+/// The accounts.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     by_name: BTreeMap<String, Account>,
-    limits: Limits,
     /// What an attempt under a name that there is not has to fit.
     nobody: Hash,
 }
@@ -121,8 +98,8 @@ const VERSION: u32 = 1;
 
 impl Accounts {
     /// None yet. `nobody`: a hash of something random.
-    pub fn none(limits: Limits, nobody: Hash) -> Accounts {
-        Accounts { by_name: BTreeMap::new(), limits, nobody }
+    pub fn none(nobody: Hash) -> Accounts {
+        Accounts { by_name: BTreeMap::new(), nobody }
     }
 
     /// The same with the accounts that were kept.
@@ -141,27 +118,22 @@ impl Accounts {
         KeptAccounts { version: VERSION, accounts: self.by_name.clone() }
     }
 
-    /// When accounts are locked.
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
     /// All of them, by name.
-    pub fn list(&self, now_s: u64) -> Vec<AccountInfo> {
-        self.by_name.iter().map(|(name, account)| info(name, account, now_s)).collect()
+    pub fn list(&self) -> Vec<AccountInfo> {
+        self.by_name.iter().map(|(name, account)| info(name, account)).collect()
     }
 
     /// One.
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn show(&self, name: &str, now_s: u64) -> Result<AccountInfo> {
-        self.by_name.get(name).map(|account| info(name, account, now_s)).ok_or_else(|| missing(name))
+    pub fn show(&self, name: &str) -> Result<AccountInfo> {
+        self.by_name.get(name).map(|account| info(name, account)).ok_or_else(|| missing(name))
     }
 
     /// Makes one.
@@ -175,7 +147,7 @@ impl Accounts {
                 format!("there are {MOST} accounts already; remove one with 'softroc account remove NAME'");
             return Err(Error::new(ErrorKind::OutOfSpace, sentence));
         }
-        let account = Account { role, enabled: true, must_change, password, failures: Failures::default() };
+        let account = Account { role, enabled: true, must_change, password };
         self.by_name.insert(name.to_owned(), account);
         Ok(())
     }
@@ -192,9 +164,6 @@ impl Accounts {
         account.must_change = change.must_change.unwrap_or(account.must_change);
         if let Some(password) = change.password {
             account.password = password;
-        }
-        if change.unlock {
-            account.failures = Failures::default();
         }
         if !(account.enabled && account.role == Role::Administrator) {
             self.keep_an_administrator(name)?;
@@ -213,7 +182,7 @@ impl Accounts {
     /// # Errors
     /// When there is none, or it is the last administrator.
     pub fn remove(&mut self, name: &str) -> Result<()> {
-        self.show(name, 0)?;
+        self.show(name)?;
         self.keep_an_administrator(name)?;
         self.by_name.remove(name);
         Ok(())
@@ -224,34 +193,21 @@ impl Accounts {
         self.by_name.get(name).map(|account| account.password.clone())
     }
 
-    /// Somebody says that they are `name`.
-    pub fn attempt(&mut self, name: &str, now_s: u64) -> Attempt {
-        let Some(account) = self.by_name.get_mut(name) else {
-            return Attempt::Against(self.nobody.clone());
-        };
-        let failures = &mut account.failures;
-        if now_s < failures.locked_until_s {
-            return Attempt::Locked(failures.locked_until_s - now_s);
-        }
-        if failures.locked_until_s > 0 {
-            *failures = Failures::default();
-        }
-        failures.in_a_row += 1;
-        if failures.in_a_row >= self.limits.failures {
-            failures.locked_until_s = now_s + self.limits.lock_s;
-        }
-        Attempt::Against(account.password.clone())
+    /// An attempt to sign in as `name`, which was admitted.
+    pub fn attempt(&self, name: &str, admission: Admission) -> Attempt {
+        let account = self.by_name.get(name);
+        let against = account.map_or(&self.nobody, |account| &account.password).clone();
+        Attempt { against, admission }
     }
 
-    /// The password of an attempt was right, or not.
-    pub fn settle(&mut self, name: &str, fits: bool, now_s: u64) -> Verdict {
-        let Some(account) = self.by_name.get_mut(name) else { return Verdict::Wrong };
+    /// The password of an attempt fits, or not.
+    pub fn settle(&self, name: &str, attempt: &Attempt, fits: bool) -> Verdict {
+        let Some(account) = self.by_name.get(name) else { return Verdict::Wrong };
         if fits {
-            account.failures = Failures::default();
-            return if account.enabled { Verdict::Is(info(name, account, now_s)) } else { Verdict::Wrong };
+            return if account.enabled { Verdict::Is(info(name, account)) } else { Verdict::Wrong };
         }
-        let is_last = account.failures.in_a_row == self.limits.failures;
-        if is_last { Verdict::NowLocked } else { Verdict::Wrong }
+        let locks = attempt.admission == Admission::Counts { is_last: true };
+        if locks { Verdict::NowLocked } else { Verdict::Wrong }
     }
 
     fn check_name(&self, name: &str) -> Result<()> {
@@ -286,14 +242,14 @@ impl Accounts {
     }
 }
 
-fn info(name: &str, account: &Account, now_s: u64) -> AccountInfo {
-    let left = account.failures.locked_until_s.saturating_sub(now_s);
+fn info(name: &str, account: &Account) -> AccountInfo {
     AccountInfo {
         name: name.to_owned(),
         role: account.role,
         enabled: account.enabled,
         must_change: account.must_change,
-        locked_s: (left > 0).then_some(left),
+        locked_s: None,
+        locked_from: Vec::new(),
     }
 }
 
@@ -302,14 +258,13 @@ fn missing(name: &str) -> Error {
 }
 
 impl Attempt {
-    /// Whether the password fits; `None` if that is not looked at. It takes long.
+    /// Whether the password is right. It is hashed in any case, so that the time tells neither which names there are nor which are
+    /// locked.
     ///
     /// # Errors
     /// Those of hashing.
-    pub fn fits(&self, password: &Password) -> Result<Option<bool>> {
-        match self {
-            Attempt::Against(hash) => hash.is_of(password).map(Some),
-            Attempt::Locked(_) => Ok(None),
-        }
+    pub fn fits(&self, password: &Password) -> Result<bool> {
+        let fits = self.against.is_of(password)?;
+        Ok(fits && self.admission != Admission::Locked)
     }
 }

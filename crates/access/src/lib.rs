@@ -7,7 +7,8 @@
 //! | --- | --- |
 //! | `action` | everything that can be asked for, and the one table of which role may |
 //! | `role` | the three roles |
-//! | `accounts` | accounts, and what locks one |
+//! | `accounts` | accounts, and attempts to sign in |
+//! | `throttle`, `source` | limits on wrong passwords, and the sources that they apply to |
 //! | `password` | passwords, and what is kept of them |
 //! | `sessions` | who is signed in |
 //! | `caller` | who asks, and the question whether they may |
@@ -20,13 +21,17 @@ mod hex;
 mod password;
 mod role;
 mod sessions;
+mod source;
+mod throttle;
 
-pub use accounts::{AccountChange, AccountInfo, Accounts, Attempt, KeptAccounts, Limits, Verdict};
+pub use accounts::{AccountChange, AccountInfo, Accounts, Attempt, KeptAccounts, Verdict};
 pub use action::Action;
 pub use caller::Caller;
 pub use password::{Cost, Hash, Password};
 pub use role::Role;
 pub use sessions::{SessionInfo, Sessions};
+pub use source::Source;
+pub use throttle::{Admission, Limits, MOST_NAMES, MOST_SOURCES, Throttle};
 
 /// Bytes as text, two digits each.
 pub fn hex(bytes: &[u8]) -> String {

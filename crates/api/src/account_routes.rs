@@ -3,11 +3,11 @@
 use crate::desk::{Desk, refuse, refused};
 use crate::gate::Peer;
 use crate::keeper;
-use crate::routes::Who;
+use crate::routes::{LONGEST_OF_A_STRANGER, Who};
 use access::{AccountChange, AccountInfo, Action, Caller, Password, Role};
 use axum::extract::connect_info::ConnectInfo;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use axum::{Extension, Json, Router};
@@ -102,7 +102,7 @@ pub(crate) fn router() -> Router<Desk> {
 
 /// What is before it: whoever signs in is not known yet.
 pub(crate) fn sign_in() -> Router<Desk> {
-    Router::new().route("/v1/session", post(open))
+    Router::new().route("/v1/session", post(open).layer(DefaultBodyLimit::max(LONGEST_OF_A_STRANGER)))
 }
 
 fn answered(answer: Result<AccessReply>) -> Response {
@@ -205,15 +205,11 @@ async fn open(
     Extension(ConnectInfo(peer)): Extension<ConnectInfo<Peer>>,
     body: Body<SignIn>,
 ) -> Response {
-    let from = match peer {
-        Peer::Network(address) => address.to_string(),
-        Peer::User(_) => "control socket".to_owned(),
-    };
     let SignIn { account, password } = match read(body) {
         Ok(body) => body,
         Err(error) => return refused(error),
     };
-    let opened = desk.keeper.open_session(&account, &password, &from).await;
+    let opened = desk.keeper.open_session(&account, &password, &peer.origin()).await;
     answered(opened.map(|(_, token, account)| AccessReply::Session { account, token }))
 }
 

@@ -1,6 +1,6 @@
 //! The client's side: one request, one answer.
 
-use crate::gate::TOKEN;
+use crate::gate::{TOKEN, user_name};
 use crate::tls::{self, Trust};
 use crate::{AccessReply, ConfigReply, HistoryReply, NotifyReply, Refusal};
 use controller::{Command, Error, ErrorKind, Reply, Result};
@@ -10,7 +10,8 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -20,15 +21,44 @@ use tokio_rustls::TlsConnector;
 #[derive(Clone, Debug)]
 pub enum Place {
     /// On this machine, behind its control socket.
-    Socket(PathBuf),
+    Socket(LocalSocket),
     /// Somewhere, behind its port for management.
     Server(Remote),
+}
+
+/// The control socket of a controller on this machine.
+#[derive(Clone, Debug)]
+pub struct LocalSocket {
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether the operator named this very file. One that was only found has to be served by root or by this user: what a
+    /// command sends, and shows, would be another user's to read and to make up.
+    pub is_named: bool,
+}
+
+impl LocalSocket {
+    /// Whether what a process of that user serves there counts.
+    pub fn trusts(&self, uid: u32) -> bool {
+        self.is_named || uid == 0 || uid == rustix::process::geteuid().as_raw()
+    }
+
+    fn check(&self, uid: u32, verb: &str) -> Result<()> {
+        if self.trusts(uid) {
+            return Ok(());
+        }
+        let (socket, own, name) = (self.path.display(), rustix::process::geteuid().as_raw(), user_name(uid));
+        let name = if name == uid.to_string() { String::new() } else { format!("'{name}', ") };
+        let sentence = format!(
+            "the control socket {socket} {verb} another user ({name}uid {uid}; expected uid {own} or root), so nothing was sent; if you trust that user, name the socket with '--socket {socket}'"
+        );
+        Err(Error::new(ErrorKind::Denied, sentence))
+    }
 }
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Socket(socket) => socket.display().fmt(f),
+            Place::Socket(socket) => socket.path.display().fmt(f),
             Place::Server(remote) => write!(f, "{remote:?}"),
         }
     }
@@ -186,19 +216,31 @@ fn broken(place: &Place, what: &str) -> Error {
     Error::new(ErrorKind::Failed, format!("the controller at {place} broke off: {what}; look at its log"))
 }
 
-async fn to_socket(socket: &Path) -> Result<UnixStream> {
-    UnixStream::connect(socket).await.map_err(|error| {
-        let socket = socket.display();
+async fn to_socket(socket: &LocalSocket) -> Result<UnixStream> {
+    let path = socket.path.display();
+    // Another user's is not even connected to.
+    if let Ok(file) = std::fs::metadata(&socket.path) {
+        socket.check(file.uid(), "belongs to")?;
+    }
+    let stream = UnixStream::connect(&socket.path).await.map_err(|error| {
         let sentence = match error.kind() {
             std::io::ErrorKind::PermissionDenied => format!(
-                "the control socket {socket} is not open to this user: {error}; use sudo, or have the controller started with --socket-group"
+                "the control socket {path} is not open to this user: {error}; use sudo, or have the controller started with --socket-group"
             ),
             _ => format!(
-                "no controller answers at {socket}: {error}; start one with 'softroc serve', or say where it is with --state"
+                "no controller answers at {path}: {error}; start one with 'softroc serve', or say where it is with --state"
             ),
         };
         Error::new(ErrorKind::Unavailable, sentence)
-    })
+    })?;
+    // The file may have been replaced since it was looked at. The kernel knows who listens.
+    let peer = stream.peer_cred().map_err(|error| {
+        let sentence =
+            format!("the kernel does not say who serves the control socket {path}: {error}; try again");
+        Error::new(ErrorKind::Unavailable, sentence)
+    })?;
+    socket.check(peer.uid(), "is served by")?;
+    Ok(stream)
 }
 
 async fn to_server(remote: &Remote) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {

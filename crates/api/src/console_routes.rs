@@ -7,7 +7,7 @@ use crate::console_orders::{self, Told};
 use crate::desk::{Desk, refused, status};
 use crate::gate::{self, Peer};
 use crate::keeper;
-use crate::routes::LONGEST_BODY;
+use crate::routes::{LONGEST_BODY, LONGEST_OF_A_STRANGER};
 use access::{AccountChange, Action, Caller, Password};
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Form, FromRequest, Path, Query, Request, State};
@@ -45,7 +45,10 @@ pub(crate) fn router() -> Router<Desk> {
         .route("/console/live/", get(crate::console_live::live))
         .route("/console/live/{page}", get(crate::console_live::live))
         .route("/console/assets/{name}", get(asset))
-        .route("/console/sign-in", get(entrance).post(sign_in))
+        .route(
+            "/console/sign-in",
+            get(entrance).post(sign_in).layer(DefaultBodyLimit::max(LONGEST_OF_A_STRANGER)),
+        )
         .route("/console/sign-out", post(sign_out))
         .route("/console/password", get(password).post(set_password))
         .route("/console/do", post(act))
@@ -99,16 +102,17 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 /// # Errors
 /// `Unauthenticated` when a page of another site asks, or what they say is wrong.
 pub(crate) async fn caller(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
-    if let Some(Peer::Network(address)) = peer
+    if let Some(Peer::Network(client)) = &peer
         && let Some(token) = cookie(headers, SESSION)
     {
         gate::check_site(headers)?;
-        if let Ok(caller) = desk.keeper.of_token(token, &address.to_string()) {
+        if let Ok(caller) = desk.keeper.of_token(token, &client.address.to_string()) {
+            client.link.sign_in();
             return Ok(Some(caller));
         }
         // The session has ended: nobody is signed in.
     }
-    gate::identify(desk, peer, headers).await
+    gate::identify(desk, peer.as_ref(), headers).await
 }
 
 /// Whose forms are whose.
@@ -380,7 +384,7 @@ async fn entrance(State(desk): State<Desk>, uri: Uri) -> Response {
 
 async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
     let from = match gate::peer(&request) {
-        Some(Peer::Network(address)) => address.to_string(),
+        Some(Peer::Network(client)) => client.origin(),
         // Whoever is on the control socket is known already.
         _ => return see("/console/"),
     };

@@ -3,7 +3,8 @@
 //! On the control socket the kernel says which user is at the other end. At the network a token or a name with a password does.
 
 use crate::desk::{Desk, refused};
-use access::{Caller, Password, Role};
+use crate::network::Link;
+use access::{Caller, Password, Role, Source};
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -11,8 +12,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use axum::serve::IncomingStream;
 use base64::Engine;
-use controller::{Error, ErrorKind, Origin, Result};
+use controller::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio::net::unix::UCred;
 
@@ -20,23 +22,48 @@ use tokio::net::unix::UCred;
 pub(crate) const TOKEN: &str = "x-auth-token";
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Peer {
     /// A process of this machine; `None` if the kernel does not say.
     User(Option<UCred>),
-    /// Somebody on the network.
-    Network(SocketAddr),
+    /// A client on the network.
+    Network(Client),
+}
+
+/// A client on the network.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    pub(crate) link: Arc<Link>,
+}
+
+/// From where a password came.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// What is limited together.
+    pub(crate) source: Source,
+    /// As events name it.
+    pub(crate) text: String,
+}
+
+impl Client {
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { source: Source::of(self.address.ip()), text: self.address.to_string() }
+    }
+}
+
+impl Peer {
+    pub(crate) fn origin(&self) -> Origin {
+        match self {
+            Peer::Network(client) => client.origin(),
+            Peer::User(_) => Origin { source: Source::Local, text: Source::Local.to_string() },
+        }
+    }
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
         Peer::User(stream.io().peer_cred().ok())
-    }
-}
-
-impl Connected<IncomingStream<'_, crate::manage::ManageListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, crate::manage::ManageListener>) -> Peer {
-        Peer::Network(*stream.remote_addr())
     }
 }
 
@@ -67,7 +94,7 @@ impl Users {
 /// Lets those through who are known, and says who they are.
 pub(crate) async fn gate(State(desk): State<Desk>, mut request: Request, next: Next) -> Response {
     let peer = peer(&request);
-    match identify(&desk, peer, request.headers()).await {
+    match identify(&desk, peer.as_ref(), request.headers()).await {
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -99,28 +126,38 @@ pub(crate) fn challenge() -> HeaderValue {
 ///
 /// # Errors
 /// `Unauthenticated` when what they say is wrong.
-pub(crate) async fn identify(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
+pub(crate) async fn identify(
+    desk: &Desk,
+    peer: Option<&Peer>,
+    headers: &HeaderMap,
+) -> Result<Option<Caller>> {
     match peer {
-        Some(Peer::User(Some(peer))) => Ok(Some(user(desk, &peer))),
+        Some(Peer::User(Some(peer))) => Ok(Some(user(desk, peer))),
         Some(Peer::User(None)) => {
             let sentence = "the kernel does not say who asks";
             Err(Error::new(ErrorKind::Unauthenticated, sentence))
         }
-        Some(Peer::Network(address)) => of_headers(desk, headers, &address.to_string()).await,
+        Some(Peer::Network(client)) => {
+            let caller = of_headers(desk, headers, &client.origin()).await?;
+            if caller.is_some() {
+                client.link.sign_in();
+            }
+            Ok(caller)
+        }
         None => Ok(None),
     }
 }
 
 /// Who is at the other end of a request's connection.
 pub(crate) fn peer(request: &Request) -> Option<Peer> {
-    request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer)
+    request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.clone())
 }
 
 fn user(desk: &Desk, peer: &UCred) -> Caller {
     let (uid, pid) = (peer.uid(), peer.pid().and_then(|pid| pid.try_into().ok()));
     Caller {
         user: user_name(uid),
-        origin: Origin::Local { uid, pid },
+        origin: controller::Origin::Local { uid, pid },
         role: desk.users.role(uid, peer.gid()),
         account: None,
         session: None,
@@ -129,7 +166,7 @@ fn user(desk: &Desk, peer: &UCred) -> Caller {
 }
 
 /// The name of a user of this machine; its number where `/etc/passwd` has none.
-fn user_name(uid: u32) -> String {
+pub(crate) fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     name_in(&users, uid).unwrap_or_else(|| uid.to_string())
 }
@@ -144,11 +181,11 @@ fn name_in(users: &str, uid: u32) -> Option<String> {
     })
 }
 
-async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Option<Caller>> {
+async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &Origin) -> Result<Option<Caller>> {
     check_site(headers)?;
     if let Some(token) = headers.get(TOKEN) {
         let token = token.to_str().unwrap_or_default();
-        return desk.keeper.of_token(token, from).map(Some);
+        return desk.keeper.of_token(token, &from.text).map(Some);
     }
     let Some(credentials) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let unreadable = || {

@@ -1,18 +1,31 @@
 //! Accounts and sessions as they are kept: the file, the clock, and the hashing, which has threads of its own.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `sign_in` | names with passwords, and tokens |
+//! | `turns` | which password is hashed next |
+//! | `first` | the first administrator |
+
+mod first;
+mod sign_in;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+pub use first::FirstAccount;
 
 use crate::files::{self, Files};
 use crate::orders;
 use access::{
     AccountChange, AccountInfo, Accounts, Caller, Cost, Hash, KeptAccounts, Limits, Password, Role,
-    SessionInfo, Sessions, Verdict,
+    SessionInfo, Sessions, Throttle,
 };
-use controller::{
-    ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Origin, Result, StateFile, Trouble,
-};
+use controller::{ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Result, StateFile, Trouble};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
-use tokio::sync::Semaphore;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use turns::Turns;
 
 /// Where accounts are kept, in the state folder.
 /// An earlier version may have accounts and passwords that were taken away since: only an order brings it into force.
@@ -30,10 +43,13 @@ const KNOWN_S: u64 = 60;
 /// How many passwords that were right are remembered.
 const MOST_KNOWN: usize = 256;
 
+/// Sources that are told for which an account is locked.
+const MOST_LOCKS_TOLD: usize = 8;
+
 /// Passwords that are hashed at a time: each takes memory, and the processor.
 const HASHING: usize = 1;
 
-/// How long none is hashed after one that was wrong.
+/// How long a source waits after a wrong password: its answer comes then, and its next one is hashed then.
 const REST: Duration = Duration::from_millis(200);
 
 /// Who knows accounts and sessions.
@@ -42,7 +58,7 @@ pub(crate) struct Keeper {
     files: Files,
     cost: Cost,
     since: Instant,
-    hashing: Semaphore,
+    turns: Turns,
     secret: [u8; 32],
     controller: ControllerHandle,
 }
@@ -51,11 +67,24 @@ struct State {
     accounts: Accounts,
     /// Why they are not known: their file cannot be read. Nobody signs in then, and none is made, until they are repaired.
     damaged: Option<String>,
+    /// What limits wrong passwords.
+    throttle: Throttle,
     sessions: Sessions,
     /// Names and passwords that were right, hashed with a secret, and until when that counts.
     known: BTreeMap<[u8; 32], (String, u64)>,
     /// How often accounts were changed since the start.
     revision: u64,
+}
+
+impl State {
+    /// What is told of an account, with its locks.
+    fn with_locks(&self, mut account: AccountInfo, now_s: u64) -> AccountInfo {
+        let locks = self.throttle.locks(&account.name, now_s);
+        account.locked_s = locks.first().map(|(_, left_s)| *left_s);
+        account.locked_from =
+            locks.iter().take(MOST_LOCKS_TOLD).map(|(source, _)| source.to_string()).collect();
+        account
+    }
 }
 
 impl Keeper {
@@ -64,7 +93,7 @@ impl Keeper {
         let unusable = |error: Error| env::Error::new(env::ErrorKind::WrongKind, error.message);
         let nobody = Password::new(access::hex(&random::<32>()?));
         let nobody = Hash::of(&nobody, random()?, cost).map_err(unusable)?;
-        let none = Accounts::none(Limits::default(), nobody);
+        let none = Accounts::none(nobody);
         let loaded = files.load_state(&FILE);
         let trouble = loaded.trouble.map(|trouble| {
             files::tell_trouble(
@@ -94,14 +123,14 @@ impl Keeper {
                 (none, Some(why))
             }
         };
-        let (sessions, known) = (Sessions::new(IDLE_S), BTreeMap::new());
-        let state = State { accounts, damaged, sessions, known, revision: 0 };
+        let (throttle, sessions) = (Throttle::new(Limits::default()), Sessions::new(IDLE_S));
+        let state = State { accounts, damaged, throttle, sessions, known: BTreeMap::new(), revision: 0 };
         Ok(Keeper {
             state: Mutex::new(state),
             files: files.clone(),
             cost,
             since: Instant::now(),
-            hashing: Semaphore::new(HASHING),
+            turns: Turns::new(HASHING),
             secret: random()?,
             controller,
         })
@@ -139,9 +168,11 @@ impl Keeper {
             }
             false => (self.previous(&state.accounts)?, None),
         };
-        self.files.store_state(&FILE, &accounts.to_keep())?;
+        self.store(&accounts)?;
         (state.accounts, state.damaged) = (accounts, None);
         state.revision += 1;
+        // Accounts of before may have another password than its file.
+        self.first_of(&state);
         drop(state);
         let what = if anew { "with one administrator" } else { "with their previous version" };
         self.controller.note(Occurrence {
@@ -190,25 +221,9 @@ impl Keeper {
         self.since.elapsed().as_secs()
     }
 
-    /// Where there is no account, makes the first one. Its password, which has to be changed.
-    pub(crate) fn make_first(&self) -> env::Result<Option<(&'static str, Password)>> {
-        let mut state = self.state();
-        if !state.accounts.is_empty() || state.damaged.is_some() {
-            return Ok(None);
-        }
-        let failed = |error: Error| env::Error::new(env::ErrorKind::System, error.message);
-        let (accounts, password) = self.with_first(&state.accounts).map_err(failed)?;
-        self.files.store_state(&FILE, &accounts.to_keep()).map_err(failed)?;
-        state.accounts = accounts;
-        self.controller.note(Occurrence {
-            code: EventCode::AccessFirstAccount,
-            subject: FIRST.to_owned(),
-            cause: "start".to_owned(),
-            effect: "its password has to be changed".to_owned(),
-            text: format!("the account '{FIRST}' was made; its password was printed once by 'softroc serve'"),
-            by: None,
-        });
-        Ok(Some((FIRST, password)))
+    /// Stores accounts.
+    fn store(&self, accounts: &Accounts) -> Result<()> {
+        self.files.store_state(&FILE, &accounts.to_keep())
     }
 
     /// Changes accounts: durable first, then in effect.
@@ -225,7 +240,8 @@ impl Keeper {
         }
         let mut accounts = state.accounts.clone();
         let done = change(&mut accounts)?;
-        self.files.store_state(&FILE, &accounts.to_keep())?;
+        self.store(&accounts)?;
+        self.forget_first_if_changed(&state.accounts, &accounts);
         state.accounts = accounts;
         state.revision += 1;
         state.known.clear();
@@ -315,9 +331,12 @@ impl Keeper {
             change.must_change = change.must_change.or(Some(false));
         }
         let what = described(&change);
-        let new_name = change.name.clone();
+        let (new_name, unlocks) = (change.name.clone(), change.unlock);
         let ends = change.password.is_some() || change.role.is_some() || change.enabled == Some(false);
         self.change(&by.named(), name, &what, |accounts| accounts.set(name, change))?;
+        if unlocks {
+            self.state().throttle.unlock(name);
+        }
         if ends || new_name.is_some() {
             self.state().sessions.close_of(name, by.session.as_deref().filter(|_| new_name.is_none()));
         }
@@ -336,13 +355,15 @@ impl Keeper {
     /// An account.
     pub(crate) fn show(&self, name: &str) -> Result<AccountInfo> {
         let now_s = self.now_s();
-        self.state().accounts.show(name, now_s)
+        let state = self.state();
+        state.accounts.show(name).map(|account| state.with_locks(account, now_s))
     }
 
     /// All accounts, by name.
     pub(crate) fn list(&self) -> Vec<AccountInfo> {
         let now_s = self.now_s();
-        self.state().accounts.list(now_s)
+        let state = self.state();
+        state.accounts.list().into_iter().map(|account| state.with_locks(account, now_s)).collect()
     }
 
     /// The sessions that are open.
@@ -353,7 +374,7 @@ impl Keeper {
 
     /// When accounts are locked.
     pub(crate) fn limits(&self) -> Limits {
-        self.state().accounts.limits()
+        self.state().throttle.limits()
     }
 
     /// Whether somebody could still ask as they did: their account is as it was, and their session is open.
@@ -361,10 +382,8 @@ impl Keeper {
         let now_s = self.now_s();
         let mut state = self.state();
         let Some(name) = &caller.account else { return true };
-        let as_it_was = state
-            .accounts
-            .show(name, now_s)
-            .is_ok_and(|account| account.enabled && account.role == caller.role);
+        let as_it_was =
+            state.accounts.show(name).is_ok_and(|account| account.enabled && account.role == caller.role);
         let is_open = |id: &String| state.sessions.list(now_s).iter().any(|session| session.id == *id);
         as_it_was && caller.session.as_ref().is_none_or(is_open)
     }
@@ -372,186 +391,6 @@ impl Keeper {
     /// Ends a session. Whether it was open.
     pub(crate) fn close(&self, session: &str) -> bool {
         self.state().sessions.close(session)
-    }
-
-    /// Opens a session for whoever knows the password.
-    pub(crate) async fn open_session(
-        &self,
-        name: &str,
-        password: &Password,
-        from: &str,
-    ) -> Result<(SessionInfo, String, AccountInfo)> {
-        let account = self.sign_in(name, password, from).await?;
-        let failed = |error: env::Error| Error::new(ErrorKind::Failed, error.to_string());
-        let token = random().map_err(failed)?;
-        let now_s = self.now_s();
-        let (session, token) = self.state().sessions.open(name, from, token, now_s, unix_time());
-        self.controller.note(Occurrence {
-            code: EventCode::AccessSession,
-            subject: name.to_owned(),
-            cause: from.to_owned(),
-            effect: format!("session {}", session.id),
-            text: format!("account '{name}' signed in from {from}"),
-            by: None,
-        });
-        Ok((session, token, account))
-    }
-
-    /// The account of a name and a password. That somebody was refused is counted in the audit trail.
-    async fn sign_in(&self, name: &str, password: &Password, from: &str) -> Result<AccountInfo> {
-        let account = self.tried(name, password, from).await;
-        if let Err(refused) = &account {
-            // Another name may be a password that was typed into the wrong field.
-            let user = match self.show(name) {
-                Ok(account) => account.name,
-                Err(_) => "unknown account".to_owned(),
-            };
-            let origin = Origin::Network { address: from.to_owned() };
-            let by = controller::Caller { user: user.clone(), origin };
-            let given = orders::given(&by, "sign-in", &user, serde_json::Value::Null);
-            self.controller.refused(given, refused.clone());
-        }
-        account
-    }
-
-    async fn tried(&self, name: &str, password: &Password, from: &str) -> Result<AccountInfo> {
-        if self.check().is_err() {
-            // Not why: who asks is not known.
-            let sentence = "nobody can sign in over the network until the accounts are repaired; root does that on the machine itself";
-            return Err(Error::new(ErrorKind::Unauthenticated, sentence));
-        }
-        let attempt = self.state().accounts.attempt(name, self.now_s());
-        let tried = password.clone();
-        let fits = self.hashed(move || attempt.fits(&tried)).await?;
-        if fits != Some(true) {
-            // Whoever guesses, under whatever names, takes little of the processor from hosts.
-            let _turn = self.hashing.acquire().await;
-            tokio::time::sleep(REST).await;
-        }
-        let Some(fits) = fits else { return Err(wrong()) };
-        let (verdict, limits) = {
-            let mut state = self.state();
-            (state.accounts.settle(name, fits, self.now_s()), state.accounts.limits())
-        };
-        match verdict {
-            Verdict::Is(account) => Ok(account),
-            Verdict::Wrong => Err(wrong()),
-            Verdict::NowLocked => {
-                self.controller.note(Occurrence {
-                    code: EventCode::AccessLocked,
-                    subject: name.to_owned(),
-                    cause: from.to_owned(),
-                    effect: format!("locked for {} s", limits.lock_s),
-                    text: format!(
-                        "account '{name}' is locked for {} s: {} wrong passwords in a row, the last one from {from}; 'softroc account set {name} --unlock' ends that",
-                        limits.lock_s, limits.failures
-                    ),
-                    by: None,
-                });
-                Err(wrong())
-            }
-        }
-    }
-
-    /// Who has that token.
-    pub(crate) fn of_token(&self, token: &str, from: &str) -> Result<Caller> {
-        let now_s = self.now_s();
-        let mut state = self.state();
-        let session = state.sessions.of_token(token, now_s).ok_or_else(no_session)?;
-        let account = state.accounts.show(&session.account, now_s).map_err(|_| no_session())?;
-        drop(state);
-        match account.enabled {
-            true => Ok(caller(account, from, Some(session.id))),
-            false => Err(no_session()),
-        }
-    }
-
-    /// Who has that name and password, with a request of its own.
-    pub(crate) async fn of_password(&self, name: &str, password: &Password, from: &str) -> Result<Caller> {
-        let key = self.known_by(name, password);
-        let revision = {
-            let now_s = self.now_s();
-            let mut state = self.state();
-            state.known.retain(|_, (_, until_s)| now_s < *until_s);
-            if let Some((name, _)) = state.known.get(&key)
-                && let Ok(account) = state.accounts.show(name, now_s)
-            {
-                return Ok(caller(account, from, None));
-            }
-            state.revision
-        };
-        let account = self.sign_in(name, password, from).await?;
-        let until_s = self.now_s() + KNOWN_S;
-        let mut state = self.state();
-        if state.revision == revision && state.known.len() < MOST_KNOWN {
-            state.known.insert(key, (account.name.clone(), until_s));
-        }
-        drop(state);
-        Ok(caller(account, from, None))
-    }
-
-    /// What the forms carry that are made for somebody. Nobody else can know it, and it ends with this process.
-    pub(crate) fn form_token(&self, whose: &str) -> String {
-        access::hex(self.signed(&format!("form of {whose}")).as_ref())
-    }
-
-    /// Whether a form carries it, in a time that does not tell where it differs.
-    pub(crate) fn is_form_token(&self, whose: &str, token: &str) -> bool {
-        self.signed(token).as_ref() == self.signed(&self.form_token(whose)).as_ref()
-    }
-
-    fn signed(&self, text: &str) -> ring::hmac::Tag {
-        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.secret);
-        ring::hmac::sign(&key, text.as_bytes())
-    }
-
-    fn known_by(&self, name: &str, password: &Password) -> [u8; 32] {
-        let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-        context.update(&self.secret);
-        context.update(&(name.len() as u64).to_be_bytes());
-        context.update(name.as_bytes());
-        context.update(password.reveal().as_bytes());
-        let mut key = [0; 32];
-        key.copy_from_slice(context.finish().as_ref());
-        key
-    }
-
-    /// A password of one's own is replaced by another one.
-    async fn check_is_new(&self, name: &str, password: &Password) -> Result<()> {
-        let Some(kept) = self.state().accounts.password(name) else { return Ok(()) };
-        let tried = password.clone();
-        if self.hashed(move || kept.is_of(&tried)).await? {
-            let sentence = "that is the password as it is; give another one";
-            return Err(Error::new(ErrorKind::Invalid, sentence));
-        }
-        Ok(())
-    }
-
-    /// Hashes, on a thread for that, while nobody else does.
-    async fn hashed<T: Send + 'static>(
-        &self,
-        hash: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let _turn = self.hashing.acquire().await;
-        let done = tokio::task::spawn_blocking(hash).await;
-        done.map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?
-    }
-
-    async fn hash(&self, password: &Password) -> Result<Hash> {
-        let salt = random().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
-        let (password, cost) = (password.clone(), self.cost);
-        self.hashed(move || Hash::of(&password, salt, cost)).await
-    }
-}
-
-fn caller(account: AccountInfo, from: &str, session: Option<String>) -> Caller {
-    Caller {
-        user: account.name.clone(),
-        origin: Origin::Network { address: from.to_owned() },
-        role: account.role,
-        account: Some(account.name),
-        session,
-        must_change: account.must_change,
     }
 }
 
@@ -572,17 +411,6 @@ fn damaged(why: &str) -> Error {
         "the accounts cannot be read ({why}), and nobody can sign in over the network; run 'softroc account repair' on this machine as root, which takes their previous version, or 'softroc account repair --anew', which begins with one administrator"
     );
     Error::new(ErrorKind::WrongState, sentence)
-}
-
-/// One sentence for all reasons: it does not tell which names there are.
-fn wrong() -> Error {
-    let sentence = "the name or the password is wrong, or the account is locked or disabled; 'softroc account list' on the machine itself tells";
-    Error::new(ErrorKind::Unauthenticated, sentence)
-}
-
-fn no_session() -> Error {
-    let sentence = "there is no session of that token any more; open one with 'softroc account login NAME'";
-    Error::new(ErrorKind::Unauthenticated, sentence)
 }
 
 /// Seconds since 1970.

@@ -20,6 +20,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `server`, `port`, `manage` | the thread; the ports for metrics and for management |
+//! | `network` | connections at these ports: deadlines, and who makes room for whom |
 //! | `tls`, `files` | the certificate, and how clients know it; files that nobody else may read |
 //! | `gate` | who asks |
 //! | `keeper` | accounts and sessions as they are kept |
@@ -60,6 +61,7 @@ mod holdings;
 mod keeper;
 mod manage;
 mod metrics;
+mod network;
 mod notify;
 mod orders;
 mod port;
@@ -76,6 +78,7 @@ mod workbench;
 pub use account_routes::AccessReply;
 pub use configuration::ConfigReply;
 pub use history::HistoryReply;
+pub use keeper::FirstAccount;
 pub use manage::ManagePort;
 pub use notify::{ChannelInfo, NotifyReply};
 

@@ -1,19 +1,10 @@
 //! The network port for management: TLS only, and nothing without an account but to sign in.
 
-use crate::port::{Places, Seated};
 use crate::tls::{CertificateFiles, Identity};
 use env::{Address, Error, ErrorKind, Result};
-use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::server::TlsStream;
-use tokio_rustls::{Accept, TlsAcceptor};
-
-/// Connections at a time; more wait until one ends.
-const MOST: usize = 64;
+use tokio_rustls::TlsAcceptor;
 
 /// An address for management: bound, and not served yet.
 pub struct ManagePort {
@@ -60,10 +51,9 @@ impl ManagePort {
         self.identity.is_new
     }
 
-    /// Begins to listen, on a runtime.
-    pub(crate) fn listen(self) -> std::io::Result<ManageListener> {
-        let places = Places::of(self.listener, MOST)?;
-        Ok(ManageListener { places, tls: TlsAcceptor::from(self.identity.config) })
+    /// What connections are accepted from, and their TLS.
+    pub(crate) fn listener(self) -> (TcpListener, TlsAcceptor) {
+        (self.listener, TlsAcceptor::from(self.identity.config))
     }
 }
 
@@ -78,80 +68,4 @@ fn names(host: &str) -> Vec<String> {
         }
     }
     names
-}
-
-/// See [`ManagePort`].
-pub(crate) struct ManageListener {
-    places: Places,
-    tls: TlsAcceptor,
-}
-
-impl axum::serve::Listener for ManageListener {
-    type Io = Secured;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Secured, SocketAddr) {
-        let (seated, address) = self.places.accept().await;
-        (Secured::Greeting(Box::new(self.tls.accept(seated))), address)
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        self.places.local_addr()
-    }
-}
-
-/// A connection: the handshake of TLS is made by whoever reads or writes first, so that nobody else waits for it.
-pub(crate) enum Secured {
-    /// The handshake.
-    Greeting(Box<Accept<Seated>>),
-    /// What follows.
-    Open(Box<TlsStream<Seated>>),
-}
-
-impl Secured {
-    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<&mut TlsStream<Seated>>> {
-        if let Secured::Greeting(greeting) = self {
-            let stream = ready!(Pin::new(&mut **greeting).poll(context))?;
-            *self = Secured::Open(Box::new(stream));
-        }
-        match self {
-            Secured::Open(stream) => Poll::Ready(Ok(stream)),
-            Secured::Greeting(_) => Poll::Pending,
-        }
-    }
-}
-
-impl AsyncRead for Secured {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let stream = ready!(self.poll_open(context))?;
-        Pin::new(stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Secured {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        let stream = ready!(self.poll_open(context))?;
-        Pin::new(stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        let stream = ready!(self.poll_open(context))?;
-        Pin::new(stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        match &mut *self {
-            Secured::Open(stream) => Pin::new(&mut **stream).poll_shutdown(context),
-            // Nothing was said that could be ended.
-            Secured::Greeting(_) => Poll::Ready(Ok(())),
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use crate::desk::Desk;
 use crate::gate::{self, Peer};
 use crate::keeper;
-use crate::routes::LONGEST_BODY;
+use crate::routes::{LONGEST_BODY, LONGEST_OF_A_STRANGER};
 use access::{AccountChange, Action, Caller};
 use axum::Router;
 use axum::body::{self, Body};
@@ -45,15 +45,15 @@ fn with_usual_headers(mut response: Response) -> Response {
     headers.insert("odata-version", HeaderValue::from_static("4.0"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     response
 }
 
 async fn answered(desk: &Desk, request: Request) -> Result<Response> {
     let peer = gate::peer(&request);
     let (parts, sent_body) = request.into_parts();
-    let caller = gate::identify(desk, peer, &parts.headers).await?;
-    let sent_body = body::to_bytes(sent_body, LONGEST_BODY)
+    let caller = gate::identify(desk, peer.as_ref(), &parts.headers).await?;
+    let longest = if caller.is_some() { LONGEST_BODY } else { LONGEST_OF_A_STRANGER };
+    let sent_body = body::to_bytes(sent_body, longest)
         .await
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("what was sent cannot be read: {error}")))?;
     let path = parts.uri.path().replace("%24", "$");
@@ -75,7 +75,7 @@ async fn answered(desk: &Desk, request: Request) -> Result<Response> {
             None => sent(redfish::unauthenticated(&Error::new(ErrorKind::Unauthenticated, "sign in first"))),
         }),
         Answer::Change(change) => {
-            let done = carried_out(desk, caller.as_ref(), peer, &change).await;
+            let done = carried_out(desk, caller.as_ref(), peer.as_ref(), &change).await;
             let after = self::world(desk, caller.as_ref(), &path, query).await?;
             Ok(sent(redfish::finished(&after, &path, &change, done)))
         }
@@ -213,14 +213,11 @@ fn unexpected() -> Error {
 async fn carried_out(
     desk: &Desk,
     caller: Option<&Caller>,
-    peer: Option<Peer>,
+    peer: Option<&Peer>,
     change: &Change,
 ) -> Result<Done> {
     if let Asked::OpenSession { name, password } = &change.asked {
-        let from = match peer {
-            Some(Peer::Network(address)) => address.to_string(),
-            _ => "control socket".to_owned(),
-        };
+        let from = peer.unwrap_or(&Peer::User(None)).origin();
         let (session, token, account) = desk.keeper.open_session(name, password, &from).await?;
         return Ok(Done::Session { session, token, account });
     }

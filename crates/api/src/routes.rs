@@ -6,7 +6,7 @@ use crate::{account_routes, console_routes, gate, redfish_routes};
 use access::{Action, Caller};
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::header::CONTENT_TYPE as TYPE;
+use axum::http::header::{self, CONTENT_TYPE as TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// The most bytes of a request.
 pub(crate) const LONGEST_BODY: usize = 256 << 10;
+
+/// The most bytes of a request that signs in: that takes an account to be larger.
+pub(crate) const LONGEST_OF_A_STRANGER: usize = 4 << 10;
 
 /// Who asks, as the gate found out.
 pub(crate) type Who = Extension<Caller>;
@@ -55,7 +58,23 @@ pub(crate) fn router(desk: Desk) -> Router {
         .merge(console_routes::router())
         .merge(behind)
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .layer(middleware::map_response(with_security_headers))
         .with_state(desk)
+}
+
+/// What browsers may make of an answer: nothing but to show it, in no frame, and without keeping it. Pages have their own policies.
+async fn with_security_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// Serves the metrics, and nothing else, to everybody.

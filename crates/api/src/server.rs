@@ -3,32 +3,33 @@
 use crate::desk::Desk;
 use crate::files::{self, Files};
 use crate::gate::{Peer, Users};
-use crate::keeper::Keeper;
+use crate::keeper::{FirstAccount, Keeper};
 use crate::manage::ManagePort;
 use crate::metrics::MetricsOptions;
+use crate::network::{self, Deadlines, Most, Port};
 use crate::notify::{self, Office};
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
 use crate::workbench::Workbench;
 use crate::{console_live, events, history, routes, traffic};
-use access::{Cost, Password, Role};
+use access::{Cost, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, oneshot};
+use world_real::{SocketFile, SocketPermissions};
 
 /// A control socket that is being served, and what else was asked for. Dropping it stops the server and removes the socket.
 pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    socket: PathBuf,
-    first: Option<(&'static str, Password)>,
+    socket: SocketFile,
+    first: Option<FirstAccount>,
 }
 
 /// What is served, and to whom.
@@ -60,18 +61,11 @@ impl Server {
         let Setup { socket, access, state, metrics, manage } = setup;
         let files = Files::new(&state);
         let keeper = Keeper::open(&files, Cost::default(), controller.clone())?;
-        let first = if manage.is_some() { keeper.make_first()? } else { None };
+        let first = if manage.is_some() { keeper.make_first()? } else { keeper.first() };
         if let Some(port) = manage.as_ref().filter(|port| port.is_new()) {
-            controller.note(Occurrence {
-                code: EventCode::AccessCertificate,
-                subject: "controller".to_owned(),
-                cause: "start".to_owned(),
-                effect: format!("SHA-256 {}", port.fingerprint()),
-                text: format!("a certificate was made for management; its SHA-256 is {}", port.fingerprint()),
-                by: None,
-            });
+            note_certificate(port, &controller);
         }
-        let listener = bind(&socket, access)?;
+        let (listener, socket) = bind(&socket, access)?;
         let Metrics { options, ports } = metrics;
         let users = Users {
             own: rustix::process::geteuid().as_raw(),
@@ -114,9 +108,9 @@ impl Server {
         Ok(Server { stop: Some(stop), thread: Some(thread), socket, first })
     }
 
-    /// The first account and its password, if it was made just now: they are told once.
-    pub fn take_first_password(&mut self) -> Option<(&'static str, Password)> {
-        self.first.take()
+    /// The first account, if its password was not changed yet.
+    pub fn first_account(&self) -> Option<&FirstAccount> {
+        self.first.as_ref()
     }
 }
 
@@ -128,10 +122,22 @@ impl Drop for Server {
         {
             tracing::error!("the thread of the control socket panicked");
         }
-        if let Err(error) = std::fs::remove_file(&self.socket) {
-            tracing::warn!("cannot remove {}: {error}", self.socket.display());
+        if let Err(error) = self.socket.remove() {
+            tracing::warn!("the control socket cannot be removed: {error}");
         }
     }
+}
+
+/// Has the controller take note of a certificate that was made.
+fn note_certificate(port: &ManagePort, controller: &ControllerHandle) {
+    controller.note(Occurrence {
+        code: EventCode::AccessCertificate,
+        subject: "controller".to_owned(),
+        cause: "start".to_owned(),
+        effect: format!("SHA-256 {}", port.fingerprint()),
+        text: format!("a certificate was made for management; its SHA-256 is {}", port.fingerprint()),
+        by: None,
+    });
 }
 
 /// Where the UUID of the machine is kept.
@@ -202,39 +208,32 @@ pub struct SocketAccess {
     pub role: Role,
 }
 
-/// Binds the socket; a file that a dead server left behind is removed first.
-fn bind(socket: &FilePath, access: SocketAccess) -> env::Result<std::os::unix::net::UnixListener> {
-    let failed = |error: std::io::Error| {
-        let sentence = format!("cannot make the control socket {}", socket.display());
-        EnvError::new(EnvErrorKind::System, sentence).caused_by(error)
-    };
-    if std::os::unix::net::UnixStream::connect(socket).is_ok() {
-        let sentence = format!(
-            "the control socket {} is in use by a running controller; stop it, or give another --socket",
-            socket.display()
-        );
-        return Err(EnvError::new(EnvErrorKind::InUse, sentence));
-    }
-    match std::fs::remove_file(socket) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    let listener = std::os::unix::net::UnixListener::bind(socket).map_err(failed)?;
-    // Nobody else until it has its group.
-    let permit = |mode| std::fs::set_permissions(socket, std::fs::Permissions::from_mode(mode));
-    permit(0o600).map_err(failed)?;
-    if let Some(group) = access.group {
-        std::os::unix::fs::chown(socket, None, Some(group)).map_err(|error| {
+/// Listens at the socket; a file that a dead server left behind is removed first.
+fn bind(
+    socket: &FilePath,
+    access: SocketAccess,
+) -> env::Result<(std::os::unix::net::UnixListener, SocketFile)> {
+    let shown = socket.display();
+    let text = socket.to_str().ok_or_else(|| {
+        let sentence = format!("the path of the control socket {shown} is not text; give another --socket");
+        EnvError::new(EnvErrorKind::BadName, sentence)
+    })?;
+    let permissions = SocketPermissions { mode: access.mode, group: access.group };
+    let listening = world_real::listen_unix(text, permissions).map_err(|error| match error.kind {
+        EnvErrorKind::InUse => {
             let sentence = format!(
-                "cannot give the control socket {} to group {group}; run as root, or as a member of the group",
-                socket.display()
+                "the control socket {shown} is in use by a running controller; stop it, or give another --socket"
             );
-            EnvError::new(EnvErrorKind::Denied, sentence).caused_by(error)
-        })?;
-    }
-    permit(access.mode).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
+            EnvError::new(EnvErrorKind::InUse, sentence)
+        }
+        kind => EnvError::new(kind, format!("cannot make the control socket {shown}")).caused_by(error),
+    })?;
+    let listener = std::os::unix::net::UnixListener::from(listening.socket);
+    listener.set_nonblocking(true).map_err(|error| {
+        let sentence = format!("cannot make the control socket {shown}");
+        EnvError::new(EnvErrorKind::System, sentence).caused_by(error)
+    })?;
+    Ok((listener, listening.file))
 }
 
 /// The thread.
@@ -309,24 +308,26 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Serves the metrics, and nothing else, at a network port.
 async fn serve_metrics(port: MetricsPort, desk: Desk) {
     let address = port.address();
-    let listener = match port.listen() {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!("metrics are not served at {address}: {error}"),
+    let served = Port {
+        router: routes::metrics_alone(desk),
+        tls: None,
+        deadlines: Deadlines::METRICS,
+        most: Most::METRICS,
     };
-    if let Err(error) = axum::serve(listener, routes::metrics_alone(desk)).await {
-        tracing::error!("metrics are served at {address} no longer: {error}");
-    }
+    let Err(error) = network::serve(port.listener(), served).await;
+    tracing::error!("metrics are not served at {address}: {error}; give another --metrics");
 }
 
 /// Serves everything at a network port, to those who have an account.
 async fn serve_management(port: ManagePort, desk: Desk) {
     let address = port.address();
-    let listener = match port.listen() {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!("management is not served at {address}: {error}"),
+    let (listener, tls) = port.listener();
+    let served = Port {
+        router: routes::router(desk),
+        tls: Some(tls),
+        deadlines: Deadlines::MANAGEMENT,
+        most: Most::MANAGEMENT,
     };
-    let service = routes::router(desk).into_make_service_with_connect_info::<Peer>();
-    if let Err(error) = axum::serve(listener, service).await {
-        tracing::error!("management is served at {address} no longer: {error}");
-    }
+    let Err(error) = network::serve(listener, served).await;
+    tracing::error!("management is not served at {address}: {error}; give another --manage");
 }

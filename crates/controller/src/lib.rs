@@ -19,10 +19,10 @@
 //! | `lifecycle` | volumes made, found, started, ended; drives that come and go | `scan` from labels to arrays, `assemble` arrays started and stopped, `candidates` drives that are to be taken, `shape` what a volume is like on them, `preview` the same before anybody makes one, `create`, `grow` (to another layout), `along` (what an array's other volumes do then), `fewer` (drives or room), `delete`, `change` names and starts by order, `failed` failures that are cleared, `returning` drives back online or replaced, `rescan` of drives that became larger, `logs` given and taken back, `repair` of structures, `unfinished_imports` |
 //! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `reshape` a volume moved to another layout, `store` over restarts, `asked` by operators, `plans` (schedules), `begin` by the reconciler, `schedule` and `due`, `patrol` |
 //! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `carrying_out` what it holds, `write_hole` (journals that come and go), `initialised` (which stripes hold what hosts wrote), `cache` (its memory, and when writes are answered), `lost_memory` (memory that is not here), `other_memory` (that of other controllers), `reads` (how reads use it), `protection` (what follows from the power), `drive_cache` (the drives' own write caches), `sectors` (those that hosts are told of), `reshape` (volumes on their way to another layout), `way` (what that takes, as labels say it), `arriving` (the end of that), `following` (volumes that come to other drives after one of their array), `unbegun` (what a beginning that was cut off leaves), `leaving` (members that no volume lies on then), `shifted` (a part of a drive), `members` that come and are replaced, `replacement` drives that fail, `draining` drives, `silent` ones (who is waited for), `suspended` ones, `work` that shards reported, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (which log is in use), `on_log` (journals on its devices), `data_log` (what hosts flushed, on its devices), `discarding` what they or the cache had |
-//! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `numbers` that are given once, `seen` arrays that were there once, those that were `deleted`, drives that have `grown`, `made_for` a drive or a document, `opening` at a start and for commands, `probe` with a deadline, `undo_log`, `log_labels` of log devices |
+//! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `numbers` that are given once and their `rows`, `apart` (drives that are one storage), `seen` arrays that were there once, those that were `deleted`, drives that have `grown`, `made_for` a drive or a document, `opening` at a start and for commands, `probe` with a deadline, `undo_log`, `log_labels` of log devices |
 //! | `audit` | every order, and what became of it | `fields` of an order without secrets, `refusals` for want of rights, counted |
 //! | `events` | what happened | `codes` every kind of event, `folding` of repeats, `storing` over restarts, `subscription` of those who follow them, `alarm` that some begin, `channels` of notifications that fail, `state_files` that cannot be read or stored |
-//! | `interface` | what interfaces see: values only | `command`, `event`, `audit` (orders as they are recorded), `caller` (who asks), `costs` of taking a drive out, `drives`, `limits` of drives, `numbers` of drives, `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `memories` of the cache, `report` (how all is), `reshape` (from one layout to another), `alarm`, `modes` (what write modes mean) |
+//! | `interface` | what interfaces see: values only | `command`, `coercion` of sizes, `event`, `audit` (orders as they are recorded), `caller` (who asks), `costs` of taking a drive out, `drives`, `limits` of drives, `numbers` of drives, `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `memories` of the cache, `report` (how all is), `reshape` (from one layout to another), `alarm`, `modes` (what write modes mean) |
 //! | `append_log` | lines in the state folder, in two files written in turn | |
 //! | `statefile` | how files of the state folder are kept | `frame`, the line that a file begins with |
 //! | `signals` | waiting for what others do | `attention`, `waiting` |
@@ -63,16 +63,17 @@ pub use commands::{
 pub use events::{EventCode, EventFeed, EventSubscription};
 pub use interface::{
     AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, AuditEntry, AuditOutcome, Blamed, CacheInfo, Caller,
-    Command, ControllerInfo, CountersInfo, CoverageInfo, CreateVolume, DiscardLog, Discarded, DiskAnswer,
-    DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveCost, DriveCounters,
-    DriveInfo, DriveLimit, DriveMetrics, DriveNumber, DriveNumbers, DriveState, DriveWork, Error, ErrorKind,
-    Event, EventCount, Explain, FailureInfo, Finding, ForeignArray, ForeignDrive, ForeignMember,
-    ForeignOther, ForeignVolume, Found, HealthInfo, HealthReport, HostInfo, LayoutInfo, LimitSource,
-    LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, MemoryInfo, MemoryVolume, MetricsInfo, Numbered,
-    OrderGiven, Origin, Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo, ReshapeVolume, Result,
-    ScheduleInfo, Scheduled, SetNumbers, SetPolicy, SetSchedule, SetTask, Settings, Severity, SpareInfo,
-    SpareKind, StartTask, Startable, SuspendedBy, SuspensionInfo, TaskInfo, TaskKind, TaskState, UpsAddress,
-    UpsInfo, VolumeCounters, VolumeInfo, VolumeMetrics, VolumeState, WellBeing, WorkInfo,
+    Coercion, Command, ControllerInfo, CountersInfo, CoverageInfo, CreateVolume, DiscardLog, Discarded,
+    DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveCost,
+    DriveCounters, DriveInfo, DriveLimit, DriveMetrics, DriveNumber, DriveNumbers, DriveState, DriveWork,
+    Error, ErrorKind, Event, EventCount, Explain, FailureInfo, Finding, ForeignArray, ForeignDrive,
+    ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo, HealthReport, HostInfo, LayoutInfo,
+    LimitSource, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, MemoryInfo, MemoryVolume, MetricsInfo,
+    Numbered, OrderGiven, Origin, Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo,
+    ReshapeVolume, Result, ScheduleInfo, Scheduled, SetNumbers, SetPolicy, SetSchedule, SetTask, Settings,
+    Severity, SpareInfo, SpareKind, StartTask, Startable, SuspendedBy, SuspensionInfo, TaskInfo, TaskKind,
+    TaskState, UpsAddress, UpsInfo, VolumeCounters, VolumeInfo, VolumeMetrics, VolumeState, WellBeing,
+    WorkInfo,
 };
 pub use lifecycle::{DriveOperations, Preview, preview};
 pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};

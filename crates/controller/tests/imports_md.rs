@@ -65,13 +65,19 @@ fn superblock(md: &Md, slot: usize) -> Vec<u8> {
     for role in 0..md.drives {
         put(&mut block, 256 + 2 * role, &(role as u16).to_le_bytes());
     }
+    seal(&mut block, md);
+    block
+}
+
+/// Writes the checksum of a superblock anew.
+fn seal(block: &mut [u8], md: &Md) {
+    put(block, 216, &[0; 4]);
     let sum: u64 = block[..256 + 2 * md.drives]
         .chunks(4)
         .map(|word| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
         .sum();
     let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
-    put(&mut block, 216, &sum.to_le_bytes());
-    block
+    put(block, 216, &sum.to_le_bytes());
 }
 
 fn bitmap_head(sectors: u32) -> Vec<u8> {
@@ -292,6 +298,35 @@ fn what_md_may_need_before_its_data_is_left_alone() {
     let why = bench.refused(ErrorKind::WrongState, command());
     assert!(why.contains("what Linux md keeps before them") && why.contains("softroc rescue"), "{why}");
     assert_eq!(list(&mut bench)[0].state, "complete", "nothing was done");
+}
+
+/// An import would take what a member holds in its bad blocks for data.
+#[test]
+fn an_array_of_which_a_member_has_bad_blocks_is_refused_by_name() {
+    let (mut bench, all) = made_by_md(56, &RAID5);
+    let list_at = ByteOffset(4096 + 264 * 512);
+    let poke = |bench: &mut Bench, list: &[u8]| {
+        let mut block = superblock(&RAID5, 1);
+        block[8] |= 8;
+        seal(&mut block, &RAID5);
+        let drive = bench.sim.drive("b").unwrap();
+        drive.poke(ByteOffset(4096), &block);
+        drive.poke(list_at, list);
+    };
+    let mut listed = vec![0xFF; 4096];
+    put(&mut listed, 0, &((DATA_AT / 512 + 64) << 10 | 8).to_le_bytes());
+    poke(&mut bench, &listed);
+    bench.boot(&NAMES[..3]);
+    let why = bench.refused(ErrorKind::WrongState, command());
+    assert!(why.contains("b has a list of bad blocks") && why.contains("softroc rescue"), "{why}");
+    poke(&mut bench, &[0; 4096]);
+    let why = bench.refused(ErrorKind::WrongState, command());
+    assert!(why.contains("b is excluded: its list of bad blocks is damaged"), "{why}");
+    assert_eq!(list(&mut bench)[0].members[1].standing, "excluded");
+    // A list without entries stands against nothing.
+    poke(&mut bench, &[0xFF; 4096]);
+    bench.ask(command()).unwrap();
+    expect_all(&mut bench, &all, "with an empty list");
 }
 
 #[test]

@@ -53,6 +53,7 @@ mod reshape_speed;
 mod reshape_stops;
 mod reshape_stuck;
 mod returning;
+mod same_storage;
 mod sectors;
 mod set_write_hole;
 mod spares;

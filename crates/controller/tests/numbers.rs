@@ -1,9 +1,11 @@
 //! The numbers by which things are known, revisions, and who asked for what.
 
-use crate::common::{Bench, names};
+use crate::common::{Bench, drive_options, names};
 use controller::{
     Caller, Command, DriveNumber, ErrorKind, Event, Numbered, Origin, Reply, SetNumbers, StartTask, Startable,
 };
+use env::{DriveKind, Hardware, Partition};
+use world_sim::DriveOptions;
 
 fn delete(bench: &mut Bench, name: &str) {
     bench.ask(Command::VolumeDelete { volume: name.into(), disconnect_hosts: false }).unwrap();
@@ -43,6 +45,45 @@ fn numbers_are_kept_over_restarts_and_never_given_again() {
     assert_eq!(bench.drive("d").numbers, Some(places[3]));
     let third = bench.create("z", "raid1", &["c", "d"]).0;
     assert_eq!((third.number, third.group), (Some(2), Some(2)));
+}
+
+/// Partitions of a disk have its serial number and its bay, and some makers give all drives one serial number.
+#[test]
+fn drives_that_share_a_serial_number_have_numbers_of_their_own() {
+    let mut bench = Bench::new(11, 1, 0);
+    let all = ["p1", "p2", "s", "t"];
+    for (name, partition) in [("p1", Some(1)), ("p2", Some(2)), ("s", None), ("t", None)] {
+        let is_part = partition.is_some();
+        let hardware = Hardware {
+            model: Some("X".into()),
+            serial: Some(if is_part { "1" } else { "2" }.into()),
+            partition: partition.map(|number| Partition { disk: "sda".into(), number }),
+            enclosure: is_part.then(|| "shelf".into()),
+            slot: is_part.then(|| "5".into()),
+            ..Hardware::default()
+        };
+        bench.sim.add_drive(name, DriveOptions { kind: DriveKind::BlockDevice, hardware, ..drive_options() });
+    }
+    bench.boot(&all);
+    let numbers = |bench: &mut Bench| {
+        all.map(|name| {
+            let numbers = bench.drive(name).numbers.unwrap();
+            (numbers.enclosure, numbers.slot, numbers.device)
+        })
+    };
+    let before = numbers(&mut bench);
+    assert_eq!(before[0], (0, 5, 0), "the first has the bay");
+    let mut others: Vec<_> = before[1..].to_vec();
+    others.sort_unstable();
+    assert!(
+        others.iter().enumerate().all(|(at, other)| (other.0, other.1) == (252, at as u32)),
+        "{before:?}"
+    );
+    let mut devices = before.map(|(_, _, device)| device);
+    devices.sort_unstable();
+    assert_eq!(devices, [0, 1, 2, 3]);
+    bench.restart(&[]);
+    assert_eq!(numbers(&mut bench), before);
 }
 
 /// What a saved configuration gives back: exchanged, kept over a restart, had by nothing else.

@@ -356,8 +356,10 @@ fn explanations_of_what_cannot_be() {
 fn commands_in_json_refuse_what_they_do_not_know() {
     let parse = serde_json::from_str::<Command>;
     assert_eq!(parse(r#"{"command":"volume-list"}"#).unwrap(), Command::VolumeList {});
-    let create =
-        parse(r#"{"command":"volume-create","name":"x","level":"raid0","drives":["a","b"]}"#).unwrap();
+    let create = parse(
+        r#"{"command":"volume-create","name":"x","level":"raid0","drives":["a","b"],"coercion":"none"}"#,
+    )
+    .unwrap();
     assert_eq!(create, common::create("x", "raid0", &["a", "b"]));
     for wrong in [
         r#"{"command":"volume-expand"}"#,

@@ -3,7 +3,7 @@
 use crate::request::{give_back, objection};
 use env::{
     BlockStatus, Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
-    Result, StatusExtent, Traffic,
+    LocalFuture, Result, StatusExtent, Traffic,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use units::{ByteCount, ByteRange};
 pub struct Window {
     inner: Arc<dyn DriveSource>,
     start: ByteRange,
+    unreadable: Arc<[ByteRange]>,
     info: DriveInfo,
 }
 
@@ -24,7 +25,13 @@ impl Window {
         let inside = inner.info();
         let size = range.len.align_down(inside.logical_sector.bytes());
         let info = DriveInfo { size, read_only: true, ..inside.clone() };
-        Window { inner, start: ByteRange::new(range.start, size), info }
+        Window { inner, start: ByteRange::new(range.start, size), unreadable: Arc::default(), info }
+    }
+
+    /// The same, of which these ranges cannot be read, whatever the drive has there: ranges of `inner`, in ascending
+    /// order and without overlaps.
+    pub fn without(self, unreadable: &[ByteRange]) -> Window {
+        Window { unreadable: unreadable.into(), ..self }
     }
 }
 
@@ -35,14 +42,29 @@ impl DriveSource for Window {
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
         let inner = self.inner.attach(env)?;
-        Ok(Rc::new(Attached { inner, range: self.start, info: self.info.clone() }))
+        let unreadable = self.unreadable.clone();
+        Ok(Rc::new(Attached { inner, range: self.start, unreadable, info: self.info.clone() }))
+    }
+
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        self.inner.look()
     }
 }
 
 struct Attached {
     inner: Rc<dyn Drive>,
     range: ByteRange,
+    unreadable: Arc<[ByteRange]>,
     info: DriveInfo,
+}
+
+impl Attached {
+    /// Whether a range of the drive lies on it, and holds nothing that counts as unreadable.
+    fn is_readable(&self, range: ByteRange) -> bool {
+        let behind = self.unreadable.partition_point(|bad| bad.end() <= range.start);
+        let is_bad = self.unreadable.get(behind).is_some_and(|bad| bad.overlaps(range));
+        !is_bad && range.end().0 <= self.inner.info().size.0
+    }
 }
 
 impl Drive for Attached {
@@ -61,7 +83,7 @@ impl Drive for Attached {
                 let offset = self.range.start.checked_add(offset - units::ByteOffset(0));
                 let end = offset.and_then(|offset| offset.checked_add(range.len));
                 match (offset, end) {
-                    (Some(offset), Some(end)) if end.0 <= self.inner.info().size.0 => {
+                    (Some(offset), Some(end)) if self.is_readable(ByteRange::from_to(offset, end)) => {
                         self.inner.start(IoRequest::Read { offset, buffers }, completion);
                     }
                     _ => {
@@ -110,6 +132,10 @@ impl DriveSource for Beginning {
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
         Ok(Rc::new(AttachedBeginning { inner: self.inner.attach(env)?, info: self.info.clone() }))
+    }
+
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        self.inner.look()
     }
 
     fn traffic(&self) -> Option<&Traffic> {

@@ -2,11 +2,11 @@
 
 use crate::Slice;
 use crate::buffers::{Bufs, Slices};
-use crate::error::Result;
+use crate::error::{IoError, Result};
 use crate::health::Hardware;
 use crate::ops::Completion;
 use crate::traffic::Traffic;
-use crate::world::Env;
+use crate::world::{Env, LocalFuture};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -160,6 +160,47 @@ pub struct DriveInfo {
     pub hardware: Hardware,
 }
 
+impl DriveInfo {
+    /// What it is kept on, as far as the machine tells: two drives with the same are one storage under two names, such as two paths to a disk,
+    /// or a loop device and its file. `None`: nobody tells.
+    pub fn storage(&self) -> Option<String> {
+        let Hardware { wwn, partition, backing, .. } = &self.hardware;
+        match self.kind {
+            DriveKind::File => Some(self.identity.0.clone()),
+            DriveKind::BlockDevice | DriveKind::Model => {
+                let disk = backing.clone().or_else(|| Some(format!("wwn:{}", wwn.as_ref()?)))?;
+                Some(match partition {
+                    Some(partition) => format!("{disk} partition {}", partition.number),
+                    None => disk,
+                })
+            }
+            DriveKind::Memory | DriveKind::Null | DriveKind::Remote | DriveKind::Volume => None,
+        }
+    }
+
+    /// Whether another drive lies on the same disk or file system, as far as the machine tells, and is lost with it.
+    pub fn is_on_same_disk(&self, other: &DriveInfo) -> bool {
+        // `file:MAJOR:MINOR:INODE`
+        let file_system = |info: &DriveInfo| match info.kind {
+            DriveKind::File => {
+                info.identity.0.strip_prefix("file:")?.rsplit_once(':').map(|(system, _)| system.to_owned())
+            }
+            _ => None,
+        };
+        let (own, its) = (&self.hardware, &other.hardware);
+        let disk = |hardware: &Hardware| hardware.partition.as_ref().map(|partition| partition.disk.clone());
+        let is_one_system = file_system(self).is_some_and(|system| file_system(other) == Some(system));
+        let is_one_device = own.serial.is_some() && (&own.serial, &own.model) == (&its.serial, &its.model);
+        let is_one_wwn = own.wwn.is_some() && own.wwn == its.wwn;
+        is_one_system || is_one_device || is_one_wwn || disk(own).is_some_and(|own| disk(its) == Some(own))
+    }
+
+    /// Whether another drive is the same storage under another name, as far as the machine tells.
+    pub fn is_same_storage(&self, other: &DriveInfo) -> bool {
+        self.identity == other.identity || self.storage().is_some_and(|own| other.storage() == Some(own))
+    }
+}
+
 /// A drive, attached to one shard.
 pub trait Drive {
     /// What it says of itself.
@@ -185,6 +226,14 @@ pub trait DriveSource: Send + Sync {
     /// # Errors
     /// When the shard's world cannot take one more drive.
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>>;
+
+    /// Looks whether what was opened still is what its name leads to, and as long. A drive that has no place in this machine always is.
+    ///
+    /// # Errors
+    /// [`Changed`](crate::IoErrorKind::Changed) when it is not; whatever keeps one from looking.
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Where operations on it are counted, if anybody wants to know.
     fn traffic(&self) -> Option<&Traffic> {
@@ -216,6 +265,10 @@ impl DriveSource for MeteredSource {
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
         self.source.attach(env)
+    }
+
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        self.source.look()
     }
 
     fn traffic(&self) -> Option<&Traffic> {

@@ -71,14 +71,29 @@ pub struct Hardware {
     pub vendor: Option<String>,
     /// Its model.
     pub model: Option<String>,
-    /// Its serial number.
+    /// Its serial number. Not always its own: USB bridges and virtual machines give several drives one.
     pub serial: Option<String>,
+    /// Its world-wide identifier (NAA, EUI-64, NGUID): every path to it has the same.
+    pub wwn: Option<String>,
+    /// Which part of a disk it is, if it is not all of one.
+    pub partition: Option<Partition>,
+    /// What a loop device lies on, named as the [identity](crate::DriveIdentity) of a file is, and from where on.
+    pub backing: Option<String>,
     /// Its firmware revision.
     pub firmware: Option<String>,
     /// The enclosure that it sits in: the identifier that the enclosure has for itself.
     pub enclosure: Option<String>,
     /// Its place there: the slot's number, or its name where the enclosure has no numbers.
     pub slot: Option<String>,
+}
+
+/// A partition: which one, and of what.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Partition {
+    /// The disk, as this machine calls it until it is restarted.
+    pub disk: String,
+    /// Its number there.
+    pub number: u32,
 }
 
 /// The health of a drive that misbehaves on demand: as it is at first, and how it goes on from there.

@@ -62,7 +62,7 @@ pub use drive::{
 pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
 pub use feed::{Feed, Gap, News, Publisher, Subscription};
-pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
+pub use health::{DriveHealth, Hardware, HealthScript, HealthSource, Partition};
 pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
 pub use kept::{KeptMemory, KeptSize, OtherMemory, Words};
 pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};

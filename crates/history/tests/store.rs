@@ -320,6 +320,26 @@ fn a_page_that_is_damaged_is_found_at_the_start() {
     assert!(matches!(notices.lock().unwrap()[..], [Notice::SetAside { .. }]), "{notices:?}");
 }
 
+/// What is behind a link may be another program's: the link is moved aside, and what it leads to stays as it is.
+#[test]
+fn a_link_is_not_followed() {
+    let folder = Folder::new("link");
+    let outside = folder.0.join("outside");
+    for content in [&b""[..], b"precious"] {
+        std::fs::write(&outside, content).unwrap();
+        std::os::unix::fs::symlink(&outside, folder.file()).unwrap();
+        let (kept, notices) = store(&folder.file(), Limits::default());
+        write(&kept, vec![row(BEGIN, 2, 1)], BEGIN + 60);
+        kept.close();
+        let told = notices.lock().unwrap().clone();
+        let [Notice::SetAside { now_at, .. }] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(std::fs::read_link(folder.0.join(now_at)).unwrap(), outside);
+        assert_eq!(std::fs::read(&outside).unwrap(), content);
+        assert!(!folder.file().is_symlink());
+        std::fs::remove_file(folder.file()).unwrap();
+    }
+}
+
 /// Where nothing can be written that is told once, and what came meanwhile is written when it can be.
 #[test]
 fn a_store_without_room_waits_and_says_so_once() {

@@ -37,7 +37,7 @@ impl Message {
     /// All of it in one sentence. Line ends in it are blanks.
     pub fn text(&self) -> String {
         let mut text: String =
-            self.event.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            self.event.text.chars().map(|c| if units::is_unprintable(c) { ' ' } else { c }).collect();
         if self.more > 0 {
             text.push_str(&format!(" ({} more like it)", self.more));
         }

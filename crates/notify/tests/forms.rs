@@ -38,6 +38,17 @@ fn a_record_of_syslog_is_one_line_with_its_values_escaped() {
     assert!(framed.starts_with(format!("{} <28>1 ", record.len()).as_bytes()));
 }
 
+/// A name that whoever made a drive chose neither moves the cursor of a terminal nor turns the order of what follows around.
+#[test]
+fn what_is_unprintable_is_a_blank_in_every_text() {
+    let mut message = message();
+    "drive a\x1b[2Jb\u{202e}c\u{9b}d".clone_into(&mut message.event.text);
+    "x\u{2066}y".clone_into(&mut message.event.subject);
+    assert!(message.text().starts_with("drive a [2Jb c d (2 more like it)"), "{}", message.text());
+    let record = String::from_utf8(form::syslog(&message, &sender())).expect("UTF-8");
+    assert!(record.contains("subject=\"x y\"") && record.contains("drive a [2Jb c d"), "{record}");
+}
+
 #[test]
 fn a_value_of_several_lines_has_its_length_in_the_journal() {
     let datagram = form::journal(&message());

@@ -199,7 +199,7 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
         let name = |drive: usize| &drives[drive].name;
         for &copy in &same {
             let sentence = format!(
-                "{} is a copy of {}: both carry the same drive UUID; disconnect the one that is not to be used, or overwrite its last 32 MiB with zeroes",
+                "{} is a copy of {}, or the same storage under another name: both carry the same drive UUID, and the newer one is used; disconnect the other one, and write nothing to it",
                 name(copy),
                 name(newest)
             );
@@ -210,7 +210,7 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
         } else {
             let other = same[same.len() - 1];
             let sentence = format!(
-                "{} and {} carry the same drive UUID and are equally new, so neither is used; disconnect the copy",
+                "{} and {} carry the same drive UUID and are equally new, so neither is used: one is a copy, or they are one storage under two names; remove one of the names, and write nothing to either",
                 name(newest),
                 name(other)
             );

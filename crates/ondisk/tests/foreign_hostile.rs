@@ -2,7 +2,7 @@
 
 mod foreign;
 
-use foreign::{Array, Drive, arrays, seen, told};
+use foreign::{Array, Drive, arrays, searched, seen, seen_by, told};
 use ondisk::foreign::reconcile;
 use proptest::prelude::*;
 
@@ -72,6 +72,12 @@ proptest! {
         }
         let found = reconcile(&seen(&drives));
         for volume in &found {
+            for member in &volume.members {
+                let is_used = |bad: &units::ByteRange| member.data.contains(*bad) && !bad.is_empty();
+                prop_assert!(member.unreadable.iter().all(is_used), "{:?}", member);
+                let in_order = member.unreadable.windows(2).all(|pair| pair[0].end() <= pair[1].start);
+                prop_assert!(in_order, "{:?}", member.unreadable);
+            }
             prop_assert!(volume.members.len() <= 65536);
             for section in &volume.sections {
                 prop_assert!(section.geometry().is_ok());
@@ -84,6 +90,34 @@ proptest! {
     fn any_bytes_at_all_are_borne(bytes in prop::collection::vec(any::<u8>(), 0..20_000), cut in 0u64..70_000) {
         let parts = vec![(cut / 512 * 512, bytes)];
         let size = units::ByteCount(cut + 20_000);
-        told(&Drive { name: "disk".into(), size, serial: Some("S".into()), said: String::new(), parts });
+        let (name, serial) = ("disk".into(), Some("S".into()));
+        let (said, unreadable) = (String::new(), Vec::new());
+        let drive = Drive { name, size, serial, said, parts, unreadable };
+        told(&drive);
+        searched(&drive);
+    }
+}
+
+proptest! {
+    // A search reads 32 MiB.
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn any_bytes_that_a_search_comes_across_are_borne(
+        which in 0usize..10,
+        changes in prop::collection::vec((any::<u16>(), any::<u8>()), 1..6),
+    ) {
+        let mut drives = samples().swap_remove(which).drives;
+        drives.truncate(1);
+        for (place, value) in &changes {
+            let Some((_, bytes)) = drives[0].parts.first_mut() else { continue };
+            let room = bytes.len().min(264);
+            bytes[usize::from(*place) % room] = *value;
+        }
+        seal(&mut drives[0]);
+        drives[0].size.0 += 1 << 20;
+        for volume in reconcile(&seen_by(&drives, searched)) {
+            prop_assert!(volume.sections.iter().all(|section| section.geometry().is_ok()));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 mod foreign;
 
-use foreign::{Array, Drive, arrays, seen, told};
+use foreign::{Array, Drive, arrays, seal, seen, told};
 use ondisk::foreign::{
     Backup, Feature, Format, FoundVolume, Record, Role, Standing, State, UNPLACED, reconcile,
 };
@@ -159,17 +159,6 @@ fn drives_that_are_known_by_serial_number_are_not_placed_without_one() {
     let said = &bridged.others[0].reason;
     assert!(said.contains("one of REFDISK0001, REFDISK0003, REFDISK0002, REFDISK0004"), "{said}");
     assert!(said.contains("--guess"), "{said}");
-}
-
-/// Writes the checksum of a superblock of version 1.x anew.
-fn seal(drive: &mut Drive) {
-    let bytes = &mut drive.parts[0].1;
-    bytes[216..220].fill(0);
-    let roles = u32::from_le_bytes(bytes[220..224].try_into().unwrap()) as usize;
-    let words = bytes[..256 + 2 * roles].chunks(4);
-    let sum: u64 = words.map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap()))).sum();
-    let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
-    bytes[216..220].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// The same array with fields of all its superblocks changed.

@@ -45,6 +45,8 @@ fn member(slot: u16, volume: &VolumeRecord) -> Seen {
         role: Role::Active(slot),
         data: ByteRange::new(ByteOffset(1024 * KIB), ByteCount(1024 * KIB)),
         rebuilt: None,
+        bad: Vec::new(),
+        excluded: None,
     };
     Seen {
         drive: usize::from(slot),

@@ -167,6 +167,7 @@ impl MeasuringMethod {
         let edge = |edge: Edge| match edge {
             Edge::Bytes(bytes) => bytes as f64 / whole * 100.0,
             Edge::Percent(percent) => percent,
+            Edge::Sum { bytes, percent } => (bytes as f64 / whole * 100.0 + percent).min(100.0),
             Edge::End => 100.0,
         };
         let share = match self.area {

@@ -87,7 +87,7 @@ pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
     let mut results = Results::new(Method::of(&settings), described(request));
     for profile in profiles {
         progress(Progress::Begins(profile.name()));
-        let profile = profile.clone().on_any_ladder();
+        let profile = profile.clone().on_any_ladder().for_any_time().after_any_ramp();
         let rows = simulate(configuration, method, runs, &profile, &|| progress(Progress::OneDone))?;
         results.add(Measured { rows, ending: Ending::Complete, verified: None });
     }

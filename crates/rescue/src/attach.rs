@@ -110,7 +110,8 @@ fn window(
     if !begin.is_multiple_of(sector.0) {
         return Err(format!("its data begin at byte {begin} of {}, within a sector", source.info().name));
     }
-    Ok(Some(Arc::new(Window::new(source, ByteRange::new(ByteOffset(begin), length)))))
+    let window = Window::new(source, ByteRange::new(ByteOffset(begin), length));
+    Ok(Some(Arc::new(window.without(&member.unreadable))))
 }
 
 fn joined(

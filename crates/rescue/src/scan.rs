@@ -4,7 +4,7 @@ use drives::Window;
 use env::{Buf, DriveIdentity, DriveSource, Env, Member};
 use ondisk::ErrorKind;
 use ondisk::ddf::{self, Drive, Effort, Look, tell};
-use ondisk::foreign::{FoundVolume, Glimpse, Record, Seen, Told, partitions, read, reconcile};
+use ondisk::foreign::{FoundVolume, Glimpse, Record, Seen, Told, partitions, read, reconcile, search};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -20,6 +20,8 @@ pub struct Named {
     pub name: String,
     /// The serial number of the drive that this is a copy of, where it does not tell one itself.
     pub serial: Option<String>,
+    /// How large the drive was, where it was copied to a larger one: only so much of it is looked at.
+    pub size_was: Option<ByteCount>,
 }
 
 /// A drive, and what was found on it.
@@ -102,9 +104,48 @@ pub async fn scan(env: &Env, named: &[Named]) -> Scan {
             drives.push(refused(format!("is the same drive as {earlier}")));
             continue;
         }
-        drives.extend(look_with_partitions(env, one, source).await);
+        match as_it_was(one, source) {
+            Ok((source, note)) => {
+                let mut looked = look_with_partitions(env, one, source).await;
+                if let (Some(note), Some(first)) = (note, looked.first_mut()) {
+                    let nothing =
+                        if first.has_metadata() { "" } else { "; no metadata of an array were found" };
+                    first.own.notes.push(format!("{note}{nothing}"));
+                }
+                drives.extend(looked);
+            }
+            Err(trouble) => drives.push(refused(trouble)),
+        }
     }
     assemble(drives)
+}
+
+/// The drive as large as it was, and what there is to say about that.
+///
+/// # Errors
+/// When it cannot have had that size: a sentence.
+fn as_it_was(
+    one: &Named,
+    source: Arc<dyn DriveSource>,
+) -> Result<(Arc<dyn DriveSource>, Option<String>), String> {
+    let (size, sector) = (source.info().size, source.info().logical_sector.bytes());
+    match one.size_was {
+        Some(was) if was.is_zero() || !was.is_aligned(sector) => Err(format!(
+            "is not read: a size of {was} is no whole number of its sectors of {}; give the exact size \
+             with --size-was",
+            sector.0
+        )),
+        Some(was) if was > size => {
+            Ok((source, Some(format!("has {size}, less than the {was} of --size-was, and is read as it is"))))
+        }
+        Some(was) if was < size => {
+            let range = ByteRange::new(ByteOffset(0), was);
+            let first: Arc<dyn DriveSource> = Arc::new(Window::new(source, range));
+            let note = format!("is read as a drive of {was}, its size by --size-was; it has {size}");
+            Ok((first, Some(note)))
+        }
+        _ => Ok((source, None)),
+    }
 }
 
 /// The volumes that these drives make: for whoever leaves some of those that were scanned out.
@@ -132,7 +173,7 @@ pub fn assemble(mut drives: Vec<ScannedDrive>) -> Scan {
 async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSource>) -> Vec<ScannedDrive> {
     let serial = one.serial.clone().or(source.info().hardware.serial.clone());
     let (mut whole, partitions) = look(env, one.name.clone(), serial, source.clone()).await;
-    let mut found = Vec::new();
+    let (mut found, are_partitions) = (Vec::new(), !partitions.is_empty());
     for (number, range) in (1..).zip(partitions) {
         let window = Arc::new(Window::new(source.clone(), range));
         let (part, _) = look(env, format!("{} partition {number}", one.name), None, window).await;
@@ -144,6 +185,14 @@ async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSourc
         }
     }
     if found.is_empty() || whole.has_metadata() {
+        if found.is_empty() && !whole.has_metadata() && are_partitions {
+            whole.own.notes.push(
+                "holds a table of partitions, and no metadata of an array beside it or in them; a member \
+                 that it was written over \
+                 counts as missing; one that was copied to a larger drive is found with --size-was"
+                    .into(),
+            );
+        }
         found.insert(0, whole);
     }
     found
@@ -182,14 +231,21 @@ async fn look(
     for _ in 0..ROUNDS {
         drive.own = read(&glimpse);
         found = partitions(&glimpse);
+        if effort == Effort::Search {
+            drive.own.extend(search(&glimpse));
+        }
         let look = ddf::look(&glimpse, effort);
         let wanted = glimpse.wanted();
         if wanted.is_empty() {
             match look {
                 Look::Found(found) => drive.ddf = Some(*found),
-                Look::Lost(lost) => {
-                    drive.own.notes.push(format!("holds metadata in DDF, and {}", lost.error))
-                }
+                Look::Lost(lost) => drive.own.notes.push(match drive.own.records.first() {
+                    None => format!("holds metadata in DDF, and {}", lost.error),
+                    Some(other) => format!(
+                        "holds the rest of metadata in DDF beside those of {} {}, which are used ({})",
+                        other.volume.format, other.volume.version, lost.error
+                    ),
+                }),
                 // Firmware may have it where the standard does not; what nobody else claims is worth the search.
                 Look::Nothing(_) | Look::NotYet
                     if effort == Effort::Usual && drive.own == Told::default() && found.is_empty() =>

@@ -9,10 +9,10 @@ use env::{
     BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
     IoError, IoErrorKind, IoOutcome, IoRequest, Member, Result, StatusExtent,
 };
-use layout::{CopyIndex, Geometry, Level, Shape};
+use layout::{CopyIndex, DataIndex, Geometry, Level, Shape};
 use std::rc::Rc;
 use std::sync::Arc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize, StripeIndex};
 
 /// The members of a piece, in the order of its shape; `None` for those that are out.
 pub(crate) type Members = Vec<Option<Arc<dyn DriveSource>>>;
@@ -105,13 +105,13 @@ impl Drive for Attached {
         let failed = |kind| IoOutcome::failed(IoError::new(kind));
         let outcome = match request {
             IoRequest::Read { offset, mut buffers } => {
-                let parts = self.parts.clone();
+                let (parts, sector) = (self.parts.clone(), self.info.logical_sector.bytes());
                 self.env.spawn("read sections", async move {
                     let mut at = offset;
                     let mut result = Ok(());
                     for buf in &mut buffers {
                         if result.is_ok() {
-                            result = fill(&parts, at, buf.bytes_mut()).await;
+                            result = fill(&parts, sector, at, buf.bytes_mut()).await;
                         }
                         at += buf.len();
                     }
@@ -141,6 +141,7 @@ impl Drive for Attached {
 /// Fills `target` with the volume's bytes from `at` on.
 async fn fill(
     parts: &[Piece],
+    sector: ByteCount,
     mut at: ByteOffset,
     mut target: &mut [u8],
 ) -> std::result::Result<(), IoError> {
@@ -162,20 +163,37 @@ async fn fill(
         let to_strip_end = part.geometry.strip().bytes().0 - within.0;
         let len = left.min(to_strip_end).min(target.len() as u64) as usize;
         let (now, later) = target.split_at_mut(len);
-        let mut result = Err(IoError::new(IoErrorKind::Gone));
-        for copy in 0..part.geometry.copies() {
-            let cell = part.geometry.data_cell(stripe, index, CopyIndex(copy));
-            let Some(Some(member)) = part.members.get(cell.drive.as_usize()) else { continue };
-            result = read(member, cell.offset + within, now).await;
-            if result.is_ok() {
-                break;
+        if any_copy(part, stripe, (index, within), now).await.is_err() {
+            // Copies that are bad in different places have all of it together.
+            let mut within = within;
+            for piece in now.chunks_mut(sector.as_usize()) {
+                any_copy(part, stripe, (index, within), piece).await?;
+                within = ByteCount(within.0 + piece.len() as u64);
             }
         }
-        result?;
         at += ByteCount(len as u64);
         target = later;
     }
     Ok(())
+}
+
+/// Reads a part of a strip from the first of its copies that can be read.
+async fn any_copy(
+    part: &Piece,
+    stripe: StripeIndex,
+    (index, within): (DataIndex, ByteCount),
+    target: &mut [u8],
+) -> std::result::Result<(), IoError> {
+    let mut result = Err(IoError::new(IoErrorKind::Gone));
+    for copy in 0..part.geometry.copies() {
+        let cell = part.geometry.data_cell(stripe, index, CopyIndex(copy));
+        let Some(Some(member)) = part.members.get(cell.drive.as_usize()) else { continue };
+        result = read(member, cell.offset + within, target).await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 async fn read(member: &Member, at: ByteOffset, target: &mut [u8]) -> std::result::Result<(), IoError> {

@@ -82,8 +82,9 @@ fn on_a_shard<T: 'static>(work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
 async fn forget_metadata(env: &Env, drives: &Drives) {
     let serial = |number: usize| drives.name.starts_with("imsm").then(|| format!("REFDISK{:04}", number + 1));
     let named = drives.paths.iter().enumerate();
-    let named: Vec<Named> =
-        named.map(|(number, name)| Named { name: name.clone(), serial: serial(number) }).collect();
+    let named: Vec<Named> = named
+        .map(|(number, name)| Named { name: name.clone(), serial: serial(number), size_was: None })
+        .collect();
     let found = scan(env, &named).await;
     for (number, path) in drives.paths.iter().enumerate() {
         let mut bytes = std::fs::read(path).unwrap();
@@ -340,7 +341,7 @@ fn permutations(of: &[String]) -> Vec<Vec<String>> {
 }
 
 fn without_numbers(paths: &[String]) -> Vec<Named> {
-    paths.iter().map(|name| Named { name: name.clone(), serial: None }).collect()
+    paths.iter().map(|name| Named { name: name.clone(), serial: None, size_was: None }).collect()
 }
 
 /// What is guessed of these drives, whose metadata say all but their order.

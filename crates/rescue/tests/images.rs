@@ -17,30 +17,16 @@
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
-use engine::{ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId, VolumeService};
-use env::{Buf, Drive, Env, Member, mailbox};
+mod arrays;
+
+use arrays::{Unpacked, named, on_a_shard, serve, unpack};
+use engine::{VolumeDrive, VolumeId};
+use env::{Buf, Drive, Env, Member};
 use ondisk::foreign::{FoundVolume, Standing, State};
-use rescue::{Named, Scan, ScannedDrive, assemble, scan, with_backup};
-use std::collections::BTreeMap;
-use std::io::Write;
+use rescue::{Scan, ScannedDrive, assemble, scan, with_backup};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
-use world_real::{Settings, Shard};
-
-/// An array's drives, unpacked into a folder of their own that ends with this.
-struct Unpacked {
-    name: String,
-    folder: PathBuf,
-    drives: Vec<String>,
-}
-
-impl Drop for Unpacked {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
 
 fn packed() -> Vec<PathBuf> {
     let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
@@ -51,61 +37,6 @@ fn packed() -> Vec<PathBuf> {
     files.sort();
     assert!(!files.is_empty(), "no images in {}", folder.display());
     files
-}
-
-/// Unpacks; `None`, said aloud, where there is no program for it.
-fn unpack(file: &Path, purpose: &str) -> Option<Unpacked> {
-    let name = file.file_name().unwrap().to_string_lossy().replace(".tar.xz", "");
-    let memory = Path::new("/dev/shm");
-    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let folder = parent.join(format!("rescue-{}-{purpose}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let unpacked = Command::new("tar").arg("-xJSf").arg(file).arg("-C").arg(&folder).status();
-    if !unpacked.is_ok_and(|status| status.success()) {
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED {name}: tar and xz are needed ('make test' installs them)");
-        let _ = std::fs::remove_dir_all(&folder);
-        return None;
-    }
-    let path = |number: usize| folder.join(format!("disk{number}.img"));
-    let drives = (0..).map(path).take_while(|path| path.exists());
-    let drives = drives.map(|path| path.to_str().unwrap().to_owned()).collect();
-    Some(Unpacked { name, folder, drives })
-}
-
-/// The drives but those left out. The images of Intel's arrays are of drives with these serial numbers.
-fn named(array: &Unpacked, left_out: &DriveSet) -> Vec<Named> {
-    let is_intel = array.name.starts_with("imsm");
-    let with_number = (0..).zip(&array.drives).filter(|(number, _)| !left_out.contains(DriveIndex(*number)));
-    let serial = |number: u16| is_intel.then(|| format!("REFDISK{:04}", number + 1));
-    with_number.map(|(number, name)| Named { name: name.clone(), serial: serial(number) }).collect()
-}
-
-fn on_a_shard<T: 'static>(work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
-    let shard = Shard::new(&Settings::with_memory(ByteCount(64 << 20))).unwrap();
-    let env = shard.env().clone();
-    shard.run(async move { work(env).await })
-}
-
-/// The volumes of a scan, served by an engine.
-async fn serve(env: &Env, scan: &Scan) -> Vec<Rc<VolumeDrive>> {
-    let seed = ShardSeed::new(env, 1);
-    let sender = seed.sender();
-    let (reports, receiver) = mailbox::mailbox(env, engine::REPORTS_OPEN);
-    let shard = seed.start(ShardIndex(0), 1, reports);
-    assert!(sender.send(ShardMessage::Peers(vec![sender.clone()])).is_ok());
-    let mut health = BTreeMap::new();
-    let mut served = Vec::new();
-    for (number, volume) in (0..).zip(&scan.volumes) {
-        let attachment = rescue::attachment(scan, volume, VolumeId(number)).unwrap();
-        health.insert(VolumeId(number), attachment.state.clone());
-        let (done, mut answers) = mailbox::mailbox(env, 1);
-        assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
-        answers.receive().await.unwrap().unwrap();
-        served.push(Rc::new(VolumeService::new(shard.volume(VolumeId(number)).unwrap()).as_drive()));
-    }
-    env.spawn("keeper", engine::unkept::keep(env.clone(), receiver, vec![sender], health));
-    served
 }
 
 /// Sectors that do not hold what was written there, as runs.

@@ -1,9 +1,10 @@
 //! The thread that has the connection, and what it is asked.
 
 use crate::schema;
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as SqlRow, params};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -128,15 +129,40 @@ pub struct Store {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Opens the file, links not followed.
+fn connect(path: &Path) -> Result<Connection> {
+    let failed = |error: std::io::Error| Error(error.to_string());
+    match path.symlink_metadata() {
+        Ok(found) if found.is_symlink() => {
+            let sentence = "it is a symbolic link, which is not followed; put the file itself there";
+            return Err(Error(sentence.to_owned()));
+        }
+        Ok(_) => {}
+        Err(_) => {
+            let made = std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
+            match made {
+                // Another process has just made it.
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                _ => {}
+            }
+        }
+    }
+    // SQLite takes a link anywhere in a path for one to the file.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let path = folder.canonicalize().map_err(failed)?.join(path.file_name().unwrap_or_default());
+    let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Ok(Connection::open_with_flags(path, flags)?)
+}
+
 impl Store {
-    /// Opens a database, and makes it if there is none.
+    /// Opens a database, and makes it for this user alone if there is none.
     ///
     /// # Errors
-    /// When the file cannot be opened, or is something else.
+    /// When the file cannot be opened, is something else, or a symbolic link.
     pub fn open(path: &Path) -> Result<Store> {
         let shown = path.display().to_string();
         let named = |error: Error| Error(format!("the results database {shown} cannot be used: {error}"));
-        let mut connection = Connection::open(path).map_err(|error| named(error.into()))?;
+        let mut connection = connect(path).map_err(named)?;
         schema::prepare(&mut connection).map_err(named)?;
         let (jobs, queue) = mpsc::channel::<Job>();
         let work = move || {

@@ -134,3 +134,19 @@ fn what_is_no_results_database_is_refused_and_left_alone() {
     assert!(Store::open(&path).err().unwrap().to_string().contains("version 9, and this program knows 1"));
     assert!(Store::open(&folder.0.join("nowhere/x.db")).is_err());
 }
+
+#[test]
+fn the_database_is_this_users_alone_and_a_link_is_not_followed() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("link");
+    drop(Store::open(&folder.database()).unwrap());
+    assert_eq!(std::fs::metadata(folder.database()).unwrap().permissions().mode() & 0o777, 0o600);
+    let moved = folder.0.join("moved.db");
+    std::fs::rename(folder.database(), &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, folder.database()).unwrap();
+    let error = Store::open(&folder.database()).err().unwrap().to_string();
+    assert!(
+        error.contains("results.db cannot be used: it is a symbolic link, which is not followed"),
+        "{error}"
+    );
+}

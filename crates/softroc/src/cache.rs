@@ -55,7 +55,9 @@ pub fn folder(asked: Option<&Path>, state: &Path) -> Outcome<Option<PathBuf>> {
     let given = std::env::var("RUNTIME_DIRECTORY").ok();
     // Where none outlives this process, the first one says why when a volume wants it.
     let lasts = |folder: &Path| is_open(folder) && world_real::outlives_process(folder);
-    let usual = || usual(given.as_deref(), lasts).or_else(|| usual(given.as_deref(), is_open));
+    // Another user may have made the folder of this one: it is refused by name when it is used.
+    let taken = || world_real::is_in_memory(Path::new("/dev/shm")).then(of_this_user);
+    let usual = || usual(given.as_deref(), lasts).or_else(|| usual(given.as_deref(), is_open)).or_else(taken);
     let base = asked.map(Path::to_owned).or_else(usual);
     Ok(base.map(|base| base.join(name_of(&state))))
 }
@@ -70,9 +72,12 @@ fn name_of(state: &Path) -> String {
 /// The folder that is used where none is asked for. `given`: by systemd, folders with colons between them.
 fn usual(given: Option<&str>, is_open: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let given = given.and_then(|folders| folders.split(':').next()).filter(|folder| !folder.is_empty());
-    let of_user = format!("/dev/shm/softroc-{}", rustix::process::geteuid().as_raw());
-    let mut usual = given.into_iter().chain([OF_THE_SYSTEM, of_user.as_str()]).map(PathBuf::from);
+    let mut usual = given.into_iter().chain([OF_THE_SYSTEM]).map(PathBuf::from).chain([of_this_user()]);
     usual.find(|folder| is_open(folder))
+}
+
+fn of_this_user() -> PathBuf {
+    format!("/dev/shm/softroc-{}", rustix::process::geteuid().as_raw()).into()
 }
 
 /// Whether a folder is in memory, and this user may write to it, or make it.

@@ -76,7 +76,7 @@ impl Failure {
             // A reader that is gone is told nothing; the exit code stays.
             let _ = output::json(&self.as_json());
         } else {
-            eprintln!("softroc: {}", self.sentence);
+            output::say(&format!("softroc: {}", units::printable(&self.sentence)));
         }
         ExitCode::from(self.code)
     }

@@ -1,4 +1,5 @@
-//! What goes to the terminal: tables, JSON, questions.
+//! What goes to the terminal: tables, JSON, questions. All of it passes here, and nothing but line ends and tabs does anything there
+//! ([`units::printable_lines`]): names of drives, volumes and hosts, and what other machines answered, are others' to choose.
 
 use crate::failure::{Failure, Outcome};
 use comfy_table::{CellAlignment, Table, presets};
@@ -6,13 +7,15 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use units::{printable, printable_lines};
 
 /// A table with a header and without vertical lines; the columns named in `numeric` are aligned to the right.
 pub fn table(headers: &[&str], rows: &[Vec<String>], numeric: &[bool]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(headers.iter().copied());
     for row in rows {
-        table.add_row(row);
+        // A cell is one line.
+        table.add_row(row.iter().map(|cell| printable(cell)));
     }
     for (index, numeric) in numeric.iter().enumerate() {
         if let (Some(column), true) = (table.column_mut(index), *numeric) {
@@ -49,10 +52,41 @@ pub fn json_text(text: &str) -> Outcome {
 /// Prints text with a line end. A reader that went away (`| head`) ends the process quietly.
 pub fn print(text: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
-    let written = writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush());
+    let text = printable_lines(text.trim_end_matches('\n'));
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => other.map_err(|error| Failure::failed(format!("cannot write to standard output: {error}"))),
+    }
+}
+
+/// Prints a sentence to standard error. Where nobody reads it, nothing is lost.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", printable_lines(text));
+}
+
+/// Where the log of `serve` goes: standard error, an event a line, whatever names and messages are in it.
+pub struct Log<W = std::io::Stderr>(W);
+
+impl Log {
+    /// To standard error.
+    pub fn to_stderr() -> Log {
+        Log(std::io::stderr())
+    }
+}
+
+impl<W: Write> Write for Log<W> {
+    /// An event is written as a whole.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let mut line = printable(text.trim_end_matches('\n')).into_owned();
+        line.push('\n');
+        self.0.write_all(line.as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -95,7 +129,7 @@ pub fn confirm_on_terminal(question: &str, sentence: &str, yes: bool) -> Outcome
     match std::io::stdin().is_terminal() && !yes {
         true => confirm(question, false),
         false => {
-            eprintln!("Note: {sentence}");
+            say(&format!("Note: {sentence}"));
             Ok(())
         }
     }
@@ -109,8 +143,31 @@ pub fn confirm(question: &str, yes: bool) -> Outcome {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::refused(format!("{question} Confirm with --yes.")));
     }
-    eprint!("{question} Type yes to continue: ");
+    eprint!("{} Type yes to continue: ", printable_lines(question));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Failure::failed)?;
     if answer.trim() == "yes" { Ok(()) } else { Err(Failure::refused("Nothing was changed.")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_the_log_is_one_line_that_moves_nothing() {
+        let mut log = Log(Vec::new());
+        let event = "INFO drive a\x1b[2J\r\nERROR forged \u{202e}gnp\u{9b}1m\n";
+        log.write_all(event.as_bytes()).unwrap();
+        log.write_all(b"WARN plain\n").unwrap();
+        let expected = "INFO drive a\\u001b[2J\\r\\nERROR forged \\u202egnp\\u009b1m\nWARN plain\n";
+        assert_eq!(String::from_utf8(log.0).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_cell_of_a_table_is_one_line() {
+        let rows = [vec!["a\x1b]0;title\x07\nb".to_owned(), "7".to_owned()]];
+        let text = table(&["name", "number"], &rows, &[false, true]);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains(r"a\u001b]0;title\u0007\nb"), "{text}");
+    }
 }

@@ -122,7 +122,7 @@ impl Observer for Live {
         let preconditioning = progress.phase == Phase::Precondition;
         if !self.terminal {
             if preconditioning && !self.preconditioning.replace(preconditioning) {
-                eprintln!("{}: preconditioning", progress.target);
+                crate::output::say(&format!("{}: preconditioning", progress.target));
             }
             return;
         }
@@ -143,7 +143,7 @@ impl Observer for Live {
         if !self.terminal {
             let ((done, points), left) = (self.course.points(), self.course.left());
             let left = if left.is_zero() { String::new() } else { format!("; about {} left", seconds(left)) };
-            eprintln!("[{done}/{points}] {}{left}", row_text(row));
+            crate::output::say(&format!("[{done}/{points}] {}{left}", row_text(row)));
         }
     }
 }

@@ -11,10 +11,10 @@ use ports::nbd::Nbd;
 use ports::{Server, ServerOptions, SessionOptions};
 use rescue::{Candidate, Guess, Named, Scan, ScannedVolume, Sureness};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use units::ByteCount;
+use units::{ByteCount, ByteRange};
 
 /// How long requests under way may take to finish when serving is to end.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
@@ -60,9 +60,26 @@ fn named(rescue: &Rescue) -> Outcome<Vec<Named>> {
             "--serial names '{drive}', which is not among the drives; give the same name"
         )));
     }
+    let mut sized = rescue.size_was.iter().filter_map(|(drive, _)| drive.as_ref());
+    if let Some(drive) = sized.find(|drive| !rescue.drives.contains(drive)) {
+        return Err(Failure::usage(format!(
+            "--size-was names '{drive}', which is not among the drives; give the same name"
+        )));
+    }
     let serial = |name: &String| rescue.serial.iter().find(|(drive, _)| drive == name);
-    let one =
-        |name: &String| Named { name: name.clone(), serial: serial(name).map(|(_, serial)| serial.clone()) };
+    // What is said of one drive counts before what is said of all.
+    let size_was = |name: &String| {
+        let of = |drive: Option<&String>| {
+            let last = rescue.size_was.iter().rev().find(|(named, _)| named.as_ref() == drive);
+            last.map(|(_, size)| *size)
+        };
+        of(Some(name)).or_else(|| of(None))
+    };
+    let one = |name: &String| Named {
+        name: name.clone(),
+        serial: serial(name).map(|(_, serial)| serial.clone()),
+        size_was: size_was(name),
+    };
     Ok(rescue.drives.iter().map(one).collect())
 }
 
@@ -71,7 +88,7 @@ async fn serve(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
     for (number, volume) in (0..).zip(&scan.volumes) {
         match rescue::attachment(scan, volume, VolumeId(number)) {
             Ok(attachment) => attachments.push(attachment),
-            Err(why) => eprintln!("{} is not served: {why}", volume.export),
+            Err(why) => output::say(&format!("{} is not served: {why}", volume.export)),
         }
     }
     if attachments.is_empty() {
@@ -101,7 +118,7 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
     let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
     signals::send_on_interrupt(ask_to_end)?;
     let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
-    eprintln!("serving read-only over NBD at {}; Ctrl-C stops it", addresses.join(" "));
+    output::say(&format!("serving read-only over NBD at {}; Ctrl-C stops it", addresses.join(" ")));
     asked_to_end.receive().await;
     nbd.shut_down(LAST_REQUESTS).await;
     Ok(())
@@ -117,7 +134,11 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let sources: Vec<_> = opened().filter_map(|drive| drive.source.clone()).collect();
     for drive in scan.drives.iter().filter(|drive| drive.source.is_none()) {
-        eprintln!("{}: {}", drive.name, drive.trouble.as_deref().unwrap_or("it could not be opened"));
+        output::say(&format!(
+            "{}: {}",
+            drive.name,
+            drive.trouble.as_deref().unwrap_or("it could not be opened")
+        ));
     }
     let guess = guessed(env, &scan, &sources).await?;
     match rescue.output.json {
@@ -324,6 +345,9 @@ fn sentences(scan: &Scan, volume: &ScannedVolume) -> Vec<String> {
     if let (Err(why), true) = (standing(scan, volume), found.state != State::NotReadable) {
         sentences.push(format!("cannot be served: {why}"));
     }
+    // What is odd about a drive and its copy is the same of both.
+    let mut said = BTreeSet::new();
+    sentences.retain(|sentence| said.insert(sentence.clone()));
     sentences
 }
 
@@ -340,6 +364,10 @@ fn as_json(scan: &Scan) -> Value {
     json!({ "drives": drives.collect::<Vec<_>>(), "volumes": volumes.collect::<Vec<_>>() })
 }
 
+fn range_json(range: &ByteRange) -> Value {
+    json!({ "start_bytes": range.start.0, "bytes": range.len.0 })
+}
+
 fn volume_json(scan: &Scan, volume: &ScannedVolume) -> Value {
     let (found, record) = (&volume.found, &volume.found.record);
     let name =
@@ -353,6 +381,7 @@ fn volume_json(scan: &Scan, volume: &ScannedVolume) -> Value {
             "updated_unix_s": member.updated_unix_s,
             "data_start_bytes": member.drive.map(|_| member.data.start.0),
             "data_bytes": member.drive.map(|_| member.data.len.0),
+            "unreadable": member.unreadable.iter().map(range_json).collect::<Vec<_>>(),
             "reason": member.reason,
         })
     });

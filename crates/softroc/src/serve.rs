@@ -13,22 +13,22 @@ use crate::ending::Ending;
 use crate::failure::{Failure, Outcome};
 use crate::guests::Guests;
 use crate::nbd_security;
+use crate::output;
 use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use crate::workbench::Workbench;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress};
-use env::{Address, Env, Hosts, LimitsByClass, mailbox};
+use env::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use rustix::process::{Resource, Rlimit};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, counted};
-use world_real::InheritedSocket;
+use world_real::{InheritedSocket, SocketPermissions, StateFolder};
 
 /// The file in the state directory that says where NBD is served, an address a line.
 pub const ENDPOINTS: &str = "nbd.addresses";
@@ -38,15 +38,7 @@ const LAST_REQUESTS: Duration = Duration::from_secs(20);
 
 /// Runs the controller until it is asked to end.
 pub fn run(serve: &Serve, control: &Control) -> Outcome {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("SOFTROC_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
-        .with_ansi(false)
-        .log_internal_errors(false) // A terminal that has closed does not take that either.
-        .init();
+    start_log();
     end_with_a_shard();
     serve_the_machine_itself();
     have_files(serve.nbd_connections);
@@ -70,6 +62,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         state: Some(control.state().to_owned()),
         kept,
         sockets,
+        permissions: nbd_permissions(serve)?,
         ..world_real::Settings::with_memory(memory)
     };
     let shard = world_real::Shard::new(&settings)?;
@@ -98,6 +91,19 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         stop_limit: serve.stop_limit,
     };
     shard.run(async move { plan.serve(&env).await })
+}
+
+/// What `SOFTROC_LOG` lets through, on standard error.
+fn start_log() {
+    tracing_subscriber::fmt()
+        .with_writer(output::Log::to_stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("SOFTROC_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .with_ansi(false)
+        .log_internal_errors(false) // A terminal that has closed does not take that either.
+        .init();
 }
 
 /// Volumes may be disks of this machine: when the kernel is short of memory it writes to them, and must not have this process
@@ -150,6 +156,10 @@ fn end_with_a_shard() {
 
 /// Where the cache's memory will be, for whoever looks for it one day.
 fn say_where(cache: ByteCount, folder: Option<&Path>) {
+    let trouble = folder.filter(|_| !cache.is_zero()).and_then(world_real::trouble_with_kept);
+    if let Some(trouble) = trouble.filter(|trouble| trouble.kind == ErrorKind::Denied) {
+        return tracing::warn!("all volumes are write-through, for want of protected memory: {trouble}");
+    }
     match folder {
         _ if cache.is_zero() => tracing::info!("no cache: all volumes are write-through"),
         None => {
@@ -190,20 +200,15 @@ fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
     Ok(SocketAccess { mode: serve.socket_mode.unwrap_or(usual), group, role: serve.socket_role })
 }
 
+/// Who may connect to the Unix sockets of NBD: this user; with a group, its members too.
+fn nbd_permissions(serve: &Serve) -> Outcome<SocketPermissions> {
+    let group = serve.nbd_socket_group.as_deref().map(group_number).transpose()?;
+    let usual = if group.is_some() { 0o660 } else { 0o600 };
+    Ok(SocketPermissions { mode: serve.nbd_socket_mode.unwrap_or(usual), group })
+}
+
 /// The group whose members may use a controller that root runs, where there is one.
 const OWN_GROUP: &str = "softroc";
-
-/// On standard output, and not in the log. Where nobody reads it, the controller serves all the same.
-fn tell_first_password(account: &str, password: &str) {
-    let mut out = std::io::stdout().lock();
-    let written =
-        writeln!(out, "Password of the account '{account}', shown this once, to be changed: {password}");
-    if let Err(error) = written.and_then(|()| out.flush()) {
-        tracing::warn!(
-            "the password of '{account}' could not be printed: {error}; make another one with 'softroc account set {account} --new-password'"
-        );
-    }
-}
 
 /// The certificate that was given, if one was.
 fn certificate(serve: &Serve) -> Option<CertificateFiles> {
@@ -401,19 +406,25 @@ impl Plan {
             tracing::info!("management at https://{address}; its certificate's SHA-256 is {fingerprint}");
         }
         let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
-        if let Err(error) = std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n") {
+        let endpoints = addresses.join("\n") + "\n";
+        if let Err(error) = StateFolder::new(&self.state).write(ENDPOINTS, endpoints.as_bytes()) {
             tracing::warn!(
                 "cannot write {ENDPOINTS} in the state folder ({error}): commands find NBD by 'softroc volume show' alone; make room there, and start again"
             );
         }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
-        let mut control = api::Server::start(setup, controller.clone(), workbench, move || {
+        let control = api::Server::start(setup, controller.clone(), workbench, move || {
             // Several requests to end are one.
             let _ = stopped.send(());
         })?;
-        if let Some((account, password)) = control.take_first_password() {
-            tell_first_password(account, password.reveal());
+        if let Some(first) = control.first_account() {
+            // The log may be kept and sent elsewhere: it has the name of the file alone.
+            tracing::info!(
+                "the first account is '{}'; its password is in {}, and has to be changed, which removes that file",
+                first.name,
+                self.state.join(first.file).display()
+            );
         }
         signals::send_on_interrupt(ask_to_end)?;
         if !starts(env, controller, asked_to_end).await {

@@ -294,3 +294,52 @@ fn a_volume_is_measured_where_the_controller_at_the_socket_serves_it() {
     ]);
     assert!(measured.ok().contains("data"));
 }
+
+#[test]
+fn a_job_file_of_fio_is_measured_for_its_own_time() {
+    let folder = Folder::new("bench-job-file");
+    let (job, workloads) = (folder.file("nightly.fio"), folder.file("nightly.toml"));
+    // UTF-8 with a byte order mark, CRLF, a file beside it, a variable, and a job that cannot be imported.
+    let text = "\u{FEFF}[global]\r\ninclude depth.fio\r\nruntime=${SECONDS}\r\ntime_based\r\n[reads]\r\nrw=randread\r\n[trims]\r\nrw=trim\r\n";
+    std::fs::write(&job, text).expect("a job file");
+    std::fs::write(folder.file("depth.fio"), "ioengine=libaio\niodepth=3 # deep\n").expect("its other file");
+    let import = |seconds: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
+        command.args(["bench", "import", &job, "--to", &workloads]).env_remove("SECONDS");
+        seconds.map(|seconds| command.env("SECONDS", seconds));
+        let output = command.output().expect("softroc runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (done, said) = import(None);
+    assert!(
+        !done && said.contains("the environment variable SECONDS of 'runtime=${SECONDS}' is not set"),
+        "{said}"
+    );
+    let (done, said) = import(Some("1"));
+    assert!(
+        done && said.contains("nightly.fio:8: the job 'trims' is not imported: 'rw=trim' trims"),
+        "{said}"
+    );
+    let written = std::fs::read_to_string(&workloads).expect("the workloads");
+    for line in ["outstanding = \"3\"", "runtime = \"1s\"", "ramp = \"0us\""] {
+        assert!(written.contains(line), "{line}: {written}");
+    }
+    let state = folder.file("state");
+    let measure = |extra: &[&str]| {
+        let mut arguments =
+            vec!["--state", &state, "bench", "null:64M", "--workload-file", &workloads, "--json"];
+        arguments.extend(extra);
+        let began = Instant::now();
+        let results = json(softroc(&arguments));
+        let row = &results["rows"][0];
+        let seconds = row["duration_s"].as_f64().expect("a time");
+        (row["outstanding"].as_u64(), seconds, began.elapsed())
+    };
+    // Neither the default of 30 s nor more time for narrower intervals.
+    let (outstanding, seconds, took) = measure(&[]);
+    assert!(outstanding == Some(3) && (0.9..1.5).contains(&seconds), "{seconds} s");
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    // What is asked for on the command line comes first.
+    let (_, seconds, _) = measure(&["--runtime", "300ms", "--confidence", "none"]);
+    assert!((0.2..0.6).contains(&seconds), "{seconds} s");
+}

@@ -13,7 +13,7 @@ const DOCUMENT: &str = include_str!("../../../docs/manage.md");
 fn the_example_runs() {
     let managed = managed("manage-example", &[]);
     let document = DOCUMENT
-        .replace("PASSWORD |", &format!("{} |", managed.password))
+        .replace("softroc-data/", "state/")
         .replace("=FINGERPRINT", &format!("={}", managed.fingerprint))
         .replace("https://127.0.0.1:8443", &managed.address);
     assert!(common::run_examples(&document, |line| managed.shell(line)) >= 8);
@@ -109,8 +109,46 @@ fn wrong_passwords_lock_an_account_and_a_restart_keeps_the_accounts() {
         3,
         "the certificate stayed (a line each start, an event once): {log}"
     );
-    assert_eq!(log.matches("to be changed: ").count(), 1, "the password was printed once: {log}");
+    let first = log.matches("the first account is 'admin'").count();
+    assert!(
+        first == 2 && !log.contains(&managed.password),
+        "it is named at each start until it is changed: {log}"
+    );
     assert_eq!(managed.curl("-u 'ada:secret of ada'", "/v1/volumes").0, "200");
+}
+
+/// The journal kept the password of the first administrator for whoever reads the journal.
+#[test]
+fn the_first_password_is_in_a_file_of_its_own_until_it_is_changed() {
+    let managed = managed("manage-first", &[]);
+    let file = format!("{}/first-password", managed.controller.state());
+    let mode = std::fs::metadata(&file).expect("its file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for this user alone");
+    let log = managed.controller.log();
+    assert!(log.contains("/first-password") && !log.contains(&managed.password), "{log}");
+    assert!(!kept(&managed, "events.jsonl").contains(&managed.password));
+    let to = format!("--server {} --fingerprint {}", managed.address, managed.fingerprint);
+    let token = managed.shell(&format!("softroc account login admin {to} < {file}"));
+    assert!(managed.remote(token.trim(), &["volume", "list"]).refused().contains("has to be changed first"));
+    let set = format!("account set admin --password-stdin --token {} {to}", token.trim());
+    managed.shell(&format!("echo 'a better password' | softroc {set}"));
+    managed.remote(token.trim(), &["volume", "list"]).ok();
+    assert!(!std::path::Path::new(&file).exists(), "it is of no use any more");
+}
+
+/// A stranger with 70 connections, a byte on each now and then, shut everybody else out.
+#[test]
+fn silent_connections_keep_nobody_out() {
+    if !have("curl") {
+        return;
+    }
+    let managed = managed("manage-silent", &[]);
+    let token = managed.account("ada", "read-only");
+    let to = managed.address.trim_start_matches("https://");
+    let silent: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(to).expect("it listens")).collect();
+    managed.remote(&token, &["volume", "list"]).ok();
+    assert_eq!(managed.curl(&format!("-H 'X-Auth-Token: {token}'"), "/v1/volumes").0, "200");
+    drop(silent);
 }
 
 #[test]
@@ -130,6 +168,18 @@ fn nobody_gets_in_without_tls_or_an_account_and_who_is_silent_is_in_nobodys_way(
     }
     let asked = managed.curl("-D - -o /dev/null", "/v1/info").1;
     assert!(asked.contains("www-authenticate: Basic realm=\"SoftROC\""), "{asked}");
+    for path in ["/v1/info", "/nowhere", "/console/sign-in", "/redfish/v1/"] {
+        let head = managed.curl("-D - -o /dev/null", path).1;
+        for header in [
+            "strict-transport-security: max-age=31536000\r\n",
+            "x-content-type-options: nosniff\r\n",
+            "x-frame-options: DENY\r\n",
+            "frame-ancestors 'none'",
+            "referrer-policy: ",
+        ] {
+            assert!(head.contains(header), "{path} without {header}: {head}");
+        }
+    }
     for wrong in ["-H 'X-Auth-Token: 0'", "-H 'Authorization: Bearer x'", "-u admin:", "-u ':'", "-u é:é"] {
         assert_eq!(managed.curl(wrong, "/v1/info").0, "401", "{wrong}");
     }

@@ -209,3 +209,63 @@ fn an_interrupted_reshape_is_read_with_its_backup_file() {
     assert_eq!(wrong.code, 3, "{}", wrong.stderr);
     assert!(wrong.stderr.contains("does not begin with md_backup_data"), "{}", wrong.stderr);
 }
+
+/// Metadata of Linux md 1.0 are counted from the end of a drive: on larger ones they are beyond what is searched.
+#[test]
+fn the_size_that_drives_had_is_an_option_for_all_or_for_one() {
+    let Some(folder) = unpacked("raid5-4-meta1.0") else { return };
+    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    for drive in &drives {
+        let file = std::fs::OpenOptions::new().write(true).open(drive).unwrap();
+        file.set_len((16 + 48) << 20).unwrap();
+    }
+    let [a, b, c, d] = &drives[..] else { unreachable!() };
+    let rescue = |options: &[&str]| softroc(&[&["rescue", a, b, c, d], options].concat());
+    assert_eq!(rescue(&[]).code, 1, "they are not found");
+    let all = rescue(&["--size-was", "16MiB"]);
+    assert!(all.stdout.contains("complete") && all.code == 0, "{}", all.stdout);
+    assert!(all.stdout.contains("disk3.img is read as a drive of 16 MiB"), "{}", all.stdout);
+    let of_one = |drive: &str| format!("{drive}=16777216");
+    let [a, b, c] = [a, b, c].map(|drive| of_one(drive));
+    let three = rescue(&["--size-was", &a, "--size-was", &b, "--size-was", &c]);
+    assert!(three.stdout.contains("degraded"), "{}", three.stdout);
+    let wrong = rescue(&["--size-was", "other.img=16MiB"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("'other.img', which is not among the drives"), "{}", wrong.stderr);
+    for wrong in ["large", "=16MiB", "a.img="] {
+        assert_eq!(rescue(&["--size-was", wrong]).code, 2, "{wrong}");
+    }
+}
+
+/// The same sentence was printed for the copy, for its original and for their slot.
+#[test]
+fn a_drive_and_its_copy_are_named_once_and_bad_blocks_are_in_the_table_and_in_json() {
+    let Some(folder) = unpacked("raid5-4-stale-member") else { return };
+    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let copy = folder.file("copy.img");
+    std::fs::copy(&drives[0], &copy).unwrap();
+    let [a, b, c, d] = &drives[..] else { unreachable!() };
+    let told = softroc(&["rescue", a, b, c, d, &copy]).stdout;
+    assert_eq!(told.matches("carry the same drive identity").count(), 1, "{told}");
+    // A list of one run: 8 sectors of the drive from 4096 on.
+    let mut bytes = std::fs::read(b).unwrap();
+    let superblock = &mut bytes[SUPERBLOCK as usize..][..4096];
+    superblock[8] |= 8;
+    superblock[185..192].copy_from_slice(&[0, 8, 0, 16, 0, 0, 0]);
+    superblock[216..220].fill(0);
+    let roles = u32::from_le_bytes(superblock[220..224].try_into().unwrap()) as usize;
+    let word = |word: &[u8]| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let sum: u64 = superblock[..256 + 2 * roles].chunks(4).map(word).sum();
+    superblock[216..220].copy_from_slice(&(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
+    let list = &mut bytes[SUPERBLOCK as usize + 16 * 512..][..4096];
+    list.fill(0xFF);
+    list[..8].copy_from_slice(&(4096_u64 << 10 | 8).to_le_bytes());
+    std::fs::write(b, &bytes).unwrap();
+    let told = softroc(&["rescue", a, b, c, d]).stdout;
+    let expected = "disk1.img has a list of bad blocks: its sectors 4096 to 4103 (4 KiB) count as unreadable";
+    assert!(told.contains(expected), "{told}");
+    let told = softroc(&["rescue", a, b, c, d, "--json"]).stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let expected = serde_json::json!([{ "start_bytes": 4096 * 512, "bytes": 4096 }]);
+    assert_eq!(told["volumes"][0]["members"][1]["unreadable"], expected);
+}

@@ -239,16 +239,16 @@ fn volumes_are_made_changed_and_deleted() {
     assert_eq!(names(&tool), ["other", "vd1", "vd2"]);
     assert_eq!(
         tool.json("/c0/vall show")["Response Data"]["Virtual Drives"][0]["DG/VD"],
-        "3/3",
-        "no number twice"
+        "0/0",
+        "its number is given back"
     );
     // Out, back, and out for good.
     tool.ok("/c0/e252/s1 set offline");
-    assert!(tool.ok("/c0/v3 show").contains("Dgrd"));
-    assert!(tool.ok("/c0/e252/s1 show").contains("252:1     1 Offln  3 "));
+    assert!(tool.ok("/c0/v0 show").contains("Dgrd"));
+    assert!(tool.ok("/c0/e252/s1 show").contains("252:1     1 Offln  0 "));
     tool.ok("/c0/e252/s1 set online");
     tool.controller.wait_optimal("other");
-    tool.ok("/c0/v3 start cc");
+    tool.ok("/c0/v0 start cc");
     tool.controller.wait_optimal("other");
     assert!(drives.len() == 6 && tool.ok("/c0 flushcache").contains("Flush Cache Succeeded."));
     for line in [
@@ -262,6 +262,87 @@ fn volumes_are_made_changed_and_deleted() {
     assert!(tool.ok("/c0 show patrolread").contains("PR Mode                 Manual"));
     assert!(tool.ok("/c0 show cc").contains("CC Operation Mode         Disabled"));
     assert!(tool.ok("/c0 show rebuildrate").contains("Rebuildrate 40%"));
+}
+
+/// Lines that public scripts have, in an order in which one may run them, with the code and words that each is answered with.
+const SCRIPT: &[(&str, i32, &str)] = &[
+    ("/c0/fall show", 0, "Couldn't find any foreign Configuration"),
+    ("/c0/fall show all", 50, "No foreign configuration found."),
+    ("/c0/fall del", 0, "Couldn't find any foreign Configuration"),
+    ("/c0 set jbod=off", 0, "JBOD      OFF"),
+    ("/c0 set jbod=off force", 0, "JBOD      OFF"),
+    ("/c0 set jbod=on", 3, "drives are not passed through"),
+    ("/c0 set rebuildrate=60", 50, "there is none; set it after 'add vd'"),
+    ("/c0 add vd type=r0 drives=252:0 nora wt strip=256", 0, "Add VD Succeeded."),
+    ("/c0/v0 delete", 255, "VD may hold data, use 'force' option"),
+    ("/c0/v0 delete force", 0, "Delete VD Succeeded."),
+    ("/c0/vall delete force", 12, "No VD's have been configured."),
+    ("/call /vall delete", 12, "No VD's have been configured."),
+    ("/c0 add vd type=r10 drives=252:0,1,2,3,4,5,6,7 wt nora", 0, "Add VD Succeeded."),
+    // Its number: that of the first one is not given again.
+    ("/c0/v1 show", 0, "1/1   RAID10 Optl  RW     Yes     NRWTD "),
+    ("/c0/vall del force", 0, "Delete VD Succeeded."),
+    ("/c0 add vd type=raid5 size=all names=tmp1 drives=252:2-4", 0, "Add VD Succeeded."),
+    ("/c0 add vd r0 size=all drives=252:7 WB RA Cache", 0, "Add VD Succeeded."),
+    ("/c0/vall delete force", 0, "Delete VD Succeeded."),
+    (
+        "/c0 add vd type=raid10 size=10mb,5mb,5mb name=tmp1,tmp2,tmp3 drives=252:2-3,5,7 pdperarray=2",
+        0,
+        "Add VD Succeeded.",
+    ),
+    ("/c0/vall show", 0, "4/6   RAID10 Optl"),
+    ("/c0/vall delete force", 0, "Delete VD Succeeded."),
+    ("/c0 set patrolread delay=720", 0, "720 hours"),
+    ("/c0 show patrolread", 0, "PR Execution Delay      720 hours"),
+    ("/c0 set patrolread=on mode=auto delay=168", 0, "168 hours"),
+    (
+        "/c0 add vd type=raid10 size=10mb drives=252:0-3 pdperarray=2 wt ra direct strip=64",
+        0,
+        "Add VD Succeeded.",
+    ),
+    ("/c0 set rebuildrate=60", 0, "Rebuildrate 60%"),
+    ("/c0/vall show expansion", 0, "EXPANSION INFORMATION"),
+    ("/c0/v7 show migrate", 0, "Migrate"),
+    ("/c0/v7 set bootdrive=on", 3, "there is no boot ROM"),
+    ("/c0/e252/s0 show smart", 3, "run 'softroc drive show"),
+    ("/c0/e252/s0 show jbod", 50, "the drive is no JBOD"),
+    ("/c0/e252/s9 add hotsparedrive", 0, "Add Hot Spare Succeeded."),
+    ("/c0/eall/sall show rebuild", 0, "Show Drive Rebuild Status Succeeded."),
+    ("/c0/eall show all", 0, "Enclosure /c0/e252  :"),
+    ("/c0 set alarm=silence", 0, "SILENCE"),
+    ("show ctrlcount nolog", 0, "Controller Count = 1"),
+    ("/c0/cv show all nolog", 34, "Cachevault is absent!"),
+    ("/c0/vall show init", 0, "INIT"),
+    ("/c0 show bootdrive", 0, "No Boot Drive"),
+];
+
+#[test]
+fn lines_of_public_scripts_have_the_answers_that_they_read() {
+    let tool = Tool::new("storcli-scripts");
+    tool.controller.file_drives_of("64M", 12);
+    for (line, code, words) in SCRIPT {
+        let (found, text) = tool.storcli(line);
+        assert!(found == *code && text.contains(words), "{line}: {found}: {text}");
+        let status = if *code == 0 { "Success" } else { "Failure" };
+        assert!(text.contains(&format!("\nStatus = {status}\n")), "{line}: {text}");
+    }
+    let volume = || tool.json("/c0/v7 show")["Response Data"]["Virtual Drives"][0].clone();
+    let rests = || tool.ok("/c0/v7 show migrate").contains("Not in progress");
+    assert_eq!((&volume()["Size"], &volume()["Name"]), (&"10.000 MB".into(), &"vd7".into()));
+    assert!(tool.ok("/c0/v7 expand size=4mb").contains("expansion operation succeeded"));
+    until("the volume is larger", rests);
+    assert_eq!(volume()["Size"], "14.000 MB");
+    let migrate = "/c0/v7 start migrate type=raid6 option=add drives=252:8";
+    assert!(tool.ok(migrate).contains("Start Reconstruction Operation Success"));
+    until("the volume has its level", rests);
+    assert_eq!(volume()["TYPE"], "RAID6");
+    let named =
+        tool.run(&tool.path("storcli64"), &["/c0", "add", "vd", "r1", "drives=252:10-11", "name=OS disk"]);
+    assert!(
+        named.status.success() && said(&named).contains("'OS disk' is named 'OS_disk'"),
+        "{}",
+        said(&named)
+    );
 }
 
 /// The samples of a collector, by name and labels.

@@ -97,6 +97,7 @@
 //! | `load::ladder` | how many requests are outstanding |
 //! | `load::area` | which part of a target is measured |
 //! | **`import`** | **workloads of other tools** |
+//! | `import::decode` | the encodings of files |
 //! | `import::fio` | fio job files |
 //! | `import::icf` | configurations of Iometer |
 //! | **`statistics`** | **what is counted, and how sure it is** |
@@ -151,7 +152,7 @@ mod statistics;
 mod text;
 
 pub use error::{Error, ErrorKind, Result};
-pub use import::{import_fio, import_icf};
+pub use import::{JobHost, import_fio, import_icf};
 pub use load::area::{Area, Edge};
 pub use load::catalog::{Catalog, Entry, Group, profile_options};
 pub use load::ladder::{Ladder, MAX_OUTSTANDING};

@@ -54,7 +54,8 @@ fn agree(dir: &Path, options: &str) -> bool {
     let Some(requests) = fio_does(dir, &job) else { return false };
     let count = requests.len();
     assert!(count >= 4096, "{options}: {count} requests");
-    let profile: Profile = import_fio("job.fio", &job).unwrap().0.entries.remove(0).profiles.remove(0);
+    let profile: Profile =
+        import_fio("job.fio", job.as_bytes(), &()).unwrap().0.entries.remove(0).profiles.remove(0);
     let share = |of: usize| of as f64 / count as f64;
     let average = |value: &dyn Fn(&storagebench::RequestKind) -> f64| -> f64 {
         profile.kinds().iter().map(|(share, kind)| share * value(kind) / 100.0).sum()
@@ -93,6 +94,11 @@ fn imported_jobs_ask_for_what_fio_asks_for() {
         "rw=randrw\nrwmixread=60\nbs=4k,16k",
         "rw=randwrite\nbssplit=4k/50:64k/:16k/\nba=4k",
         "rw=randread\nbs=4k\npercentage_random=80",
+        "rw=randread\nbs=4k-64k",
+        "rw=randwrite\nbsrange=4k-64k",
+        "rw=randread\nbsrange=4k-18k",
+        "rw=randrw\nbssplit=2k/50:4k/50,4k/90:8k/10",
+        "rw=randread\nkb_base=1000\nbs=4KiB",
     ]
     .iter()
     .all(|options| agree(&dir, options));

@@ -348,6 +348,34 @@ fn the_share_of_the_processor_is_that_of_the_window() {
     assert_eq!(row.cpu_percent, None);
 }
 
+/// A profile with a run time of its own takes that time and no more, unless it is asked to be surer.
+#[test]
+fn a_profile_is_measured_for_its_own_time() {
+    let world = TestWorld::new(1);
+    let drive = Rc::new(TestDrive::new(&world.env, GIB, 1, Service::Exponential(1000 * US)));
+    let mut load = "random,read,4K".parse::<Profile>().unwrap().load().clone();
+    (load.runtime, load.ramp) = (Some(Duration::from_secs(3)), Some(Duration::ZERO));
+    let own = Settings {
+        profiles: vec![Profile::new("own", load).unwrap()],
+        runtime: Duration::from_secs(30),
+        ramp: Duration::from_secs(5),
+        confidence_percent: Some(0.5),
+        ..settings("database", "1")
+    };
+    let takes = |settings: &Settings| {
+        let began = world.env.now();
+        let measured = measure(&world, &drive, Bench::new(settings.clone()));
+        (measured.rows[0].duration_s, world.env.now().since(began).as_secs_f64())
+    };
+    assert_eq!(own.duration(), Duration::from_secs(3));
+    let (run, all) = takes(&own);
+    assert!((run - 3.0).abs() < 0.01 && all < 3.1, "{run} s of {all} s");
+    let (run, _) = takes(&Settings { extend_own_runtimes: true, ..own.clone() });
+    assert!((11.9..12.1).contains(&run), "{run} s");
+    let any = own.profiles[0].clone().for_any_time().after_any_ramp();
+    assert_eq!(Settings { profiles: vec![any], ..own }.duration(), Duration::from_secs(35));
+}
+
 #[test]
 fn the_standard_profiles_up_the_ladder_give_a_row_each() {
     let world = TestWorld::new(1);

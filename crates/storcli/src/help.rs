@@ -12,17 +12,18 @@ show [ctrlcount]                                     -v
 /cx show alarm|autorebuild|copyback|eghs|jbod|rebuildrate|ccrate|prrate|bgirate|reconrate|temperature
 /cx set rebuildrate|ccrate|prrate=PERCENT
 /cx set alarm=on|off|silence   /cx set copyback=on|off   /cx set eghs state=on|off
-/cx set patrolread=on mode=auto|manual   /cx set patrolread=off
+/cx set patrolread=on mode=auto|manual [delay=HOURS]   /cx set patrolread=off   /cx set patrolread delay=HOURS
 /cx set cc=conc|off [delay=HOURS] [starttime=yyyy/mm/dd hh] [excludevd=x|none]
 /cx start|stop|pause|resume patrolread               /cx flushcache
 /cx get config file=F   /cx set config file=F        /cx delete config force
-/cx add vd r0|r1|r5|r6|r00|r10|r50|r60 drives=e:s-s,e:s [name=N] [size=10gb|all] [strip=KB] [pdperarray=N]
-           [wt|wb|awb] [spares=e:s] [force]          /cx add vd each r0 drives=e:s-s
+/cx add vd r0|r1|r5|r6|r00|r10|r50|r60 drives=e:s-s,e:s [name=N,...] [size=10gb,...|all] [strip=KB] [pdperarray=N]
+           [wt|wb|awb] [nora|ra] [direct|cached] [spares=e:s] [force]   /cx add vd each r0 drives=e:s-s
 /cx/vx show [all|init|cc|bgi|migrate|erase|expansion|autobgi]
 /cx/vx set wrcache=wt|wb|awb   /cx/vx set name=N
+/cx/vx start migrate type=raidx [option=add|remove drives=e:s] [force]   /cx/vx expand size=10gb
 /cx/vx start init [full] force   /cx/vx stop init    /cx/vx start|stop|pause|resume cc
-/cx/vx stop|pause|resume bgi   /cx/vx del force [discardcache]   /cx/vx delete preservedcache
-/cx/ex show   /cx/dx show [all]
+/cx/vx stop|pause|resume bgi   /cx/vx del|delete force [discardcache]   /cx/vx delete preservedcache
+/cx/ex show [all]   /cx/dx show [all]
 /cx[/ex]/sx show [all|rebuild|copyback|initialization|erase|patrolread]
 /cx[/ex]/sx set online|offline|missing|good [force]
 /cx[/ex]/sx start|stop|pause|resume rebuild          /cx[/ex]/sx start|stop locate

@@ -54,6 +54,18 @@ pub trait Machine {
     /// # Errors
     /// A sentence: why it cannot be written.
     fn write(&mut self, path: &str, text: &str) -> Result<(), String>;
+
+    /// The configuration of the controller, as a file that `softroc config save` writes.
+    ///
+    /// # Errors
+    /// Those of the request.
+    fn configuration(&mut self) -> controller::Result<String>;
+
+    /// Sets what such a file has, and creates its volumes on unused drives. What is not as the file says afterwards: a line each.
+    ///
+    /// # Errors
+    /// It is no such file; those of the request.
+    fn restore(&mut self, file: &str) -> controller::Result<Vec<String>>;
 }
 
 /// Which of the two programs is asked: they differ in a few names.
@@ -147,6 +159,6 @@ fn about(what: &What, words: &[words::Word], around: &Surroundings, machine: &mu
     let Some((verb, rest)) = words.split_first() else { return Answer::syntax("$end") };
     match verb.bare() {
         "show" => show::answer(what, rest, around, machine),
-        _ => change::answer(what, words, around, machine),
+        _ => change::answer(what, words, machine),
     }
 }

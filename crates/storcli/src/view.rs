@@ -78,13 +78,13 @@ impl View {
         groups
     }
 
-    /// Drives by enclosure and slot. Of two at one place, the one that is there.
+    /// Drives by enclosure and slot; of those at one place, the ones that are there.
     pub(crate) fn drives(&self) -> Vec<Pd<'_>> {
         let mut drives: Vec<Pd<'_>> =
             self.metrics.drives.iter().filter_map(|metrics| self.numbered(&metrics.drive)).collect();
         let place = |pd: &Pd<'_>| (pd.numbers.enclosure, pd.numbers.slot);
         drives.sort_by_key(|pd| (place(pd), pd.drive.size_bytes.is_none()));
-        drives.dedup_by_key(|pd| place(pd));
+        drives.dedup_by(|later, first| place(later) == place(first) && later.drive.size_bytes.is_none());
         drives
     }
 

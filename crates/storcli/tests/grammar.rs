@@ -39,8 +39,10 @@ fn everything_that_is_shown_is_shown_in_both_forms() {
         "/c0/vall show init",
         "/c0/vall show bgi",
         "/c0/vall show migrate",
+        "/c0/vall show expansion",
         "/c0/vall show autobgi",
         "/c0/eall show",
+        "/c0/eall show all",
         "/c0/eall/sall show",
         "/c0/eall/sall show all",
         "/c0/sall show rebuild",
@@ -201,7 +203,12 @@ fn what_is_refused_asks_the_controller_nothing() {
         ("/c0", "syntax error"),
         ("/c0 frob", "Un-supported command"),
         ("/c0/v0 del", "use 'force' option"),
+        ("/c0/v0 delete", "use 'force' option"),
+        ("/c0/v0 delete cachecade", "Un-supported command"),
         ("/c0/v0 start init full", "use 'force' option"),
+        ("/c0/v0 start migrate frob", "Un-supported command"),
+        ("/c0/v0 stop migrate", "Un-supported command"),
+        ("/c0/v9 expand size=1gb", "VD doesn't exist"),
         ("/c0/v0 set accesspolicy=ro", "there is no other access"),
         ("/c0/v0 set frob=on", "Un-supported command"),
         ("/c0/v9 set name=x", "VD doesn't exist"),
@@ -250,17 +257,25 @@ fn what_the_controller_refuses_has_its_sentence_and_a_number() {
 }
 
 #[test]
-fn a_configuration_is_written_and_made_again() {
+fn a_configuration_is_saved_and_restored() {
     let mut picture = Picture::default();
-    assert_eq!(picture.run("/c0 get config file=c.json").code, 0);
-    let output = picture.run("/c0 set config file=c.json");
+    assert_eq!(picture.run("/c0 get config file=c.toml").code, 0);
+    assert!(picture.written[0].1.starts_with("format"), "{:?}", picture.written);
+    let output = picture.run("/c0 set config file=c.toml");
     assert_eq!(output.code, 0, "{}", output.text);
-    let made = picture.asked.iter().filter(|command| matches!(command, Command::VolumeCreate(_))).count();
-    let spares = picture.asked.iter().filter(|command| matches!(command, Command::SpareAdd(_))).count();
-    assert_eq!((made, spares), (2, 2), "{:?}", picture.asked);
-    picture.written[0].1 = picture.written[0].1.replace("volume-create", "shutdown");
-    picture.asked.clear();
-    assert!(picture.run("/c0 set config file=c.json").code != 0 && picture.asked.is_empty());
+    assert!(output.text.contains("Description = Set Config Succeeded."), "{}", output.text);
+    picture.left = vec!["volume data: existence: none -> raid5 [stays: a drive is in use]".to_owned()];
+    let output = picture.run("/c0 set config file=c.toml");
+    assert_eq!(output.code, 255, "{}", output.text);
+    assert!(
+        output.text.contains("[stays: a drive is in use] (and 0 more); run 'softroc config restore c.toml")
+    );
+    picture.written[0].1 = "{}".to_owned();
+    let output = picture.run("/c0 set config file=c.toml");
+    assert!(output.code == 3 && output.text.contains("no saved configuration"), "{}", output.text);
+    for other in ["/c0 get config", "/c0 get config file=", "/c0 set config folder=x"] {
+        assert!(picture.run(other).text.contains("Un-supported command"), "{other}");
+    }
 }
 
 /// Watchers of events cut the text by these lines, in this order.

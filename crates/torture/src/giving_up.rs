@@ -216,6 +216,8 @@ fn next_of(host: &Host, drives: Vec<String>) -> CreateVolume {
         drives,
         strip_bytes: Some(host.scene.setup.strip.bytes().0),
         destroy_data: true,
+        // Its drives have hardly more than a volume needs.
+        coercion: Some(controller::Coercion::None),
         ..CreateVolume::default()
     }
 }

@@ -13,6 +13,10 @@ use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
+use world_sim::Rng;
+
+/// The name of a second door to a drive.
+const TWIN: &str = "other-door";
 
 /// The controller, as the host of a volume sees it.
 #[derive(Clone)]
@@ -153,6 +157,7 @@ impl Host {
     pub async fn create(&self) -> Result<()> {
         let setup = &self.scene.setup;
         self.make_drives().await?;
+        self.be_refused_a_twin().await?;
         self.scene.presence.set(Presence::Asked);
         let is_shared = setup.beside.iter().any(|other| other.place == Place::SameDrives);
         self.must(Command::VolumeCreate(CreateVolume {
@@ -165,6 +170,39 @@ impl Host {
         self.scene.count(|tally| tally.created += 1);
         self.scene.tell(|| "the volume is created".to_owned());
         Ok(())
+    }
+
+    /// In some runs the operator names one storage twice, by a second door that nothing tells from another drive. That is refused, or the volume would have
+    /// fewer copies than it says.
+    async fn be_refused_a_twin(&self) -> Result<()> {
+        let setup = &self.scene.setup;
+        let mut drives = setup.names();
+        let first = self.scene.array.drives.borrow().first().cloned();
+        let (Some(first), true) = (first, drives.len() > 1 && Rng::new(setup.seed, "twin", "").chance(1, 8))
+        else {
+            return Ok(());
+        };
+        self.scene.machine.time.add_twin(&first, TWIN);
+        if let Some(last) = drives.last_mut() {
+            TWIN.clone_into(last);
+        }
+        let refused = match self.ask(Command::VolumeCreate(CreateVolume { drives, ..self.volume() })).await {
+            Err(error) => error,
+            Ok(_) => return Error::wrong_state("a volume was created over one storage under two names"),
+        };
+        self.scene.tell(|| format!("the operator names a drive twice: {refused}"));
+        // A kill may have left it registered: it would be another drive with the label of the first one after the next start.
+        match self.ask(Command::DriveForget { drive: TWIN.to_owned() }).await {
+            Ok(_) => {}
+            Err(error) if error.kind == controller::ErrorKind::NotFound => {}
+            Err(error) => return Error::wrong_state(format!("a second name cannot be forgotten: {error}")),
+        }
+        match refused.kind {
+            controller::ErrorKind::Invalid if refused.message.contains("are the same storage") => Ok(()),
+            _ => Error::wrong_state(format!(
+                "a volume over one storage under two names is refused so: {refused}"
+            )),
+        }
     }
 
     /// Creates a volume beside the one that a run is about, if it may be.
@@ -223,6 +261,8 @@ impl Host {
             write_mode: setup.write_back.then_some(setup.cached_mode),
             read_mode: setup.reads.map(|reads| reads.read_mode),
             cache_mode: setup.reads.map(|reads| reads.cache_mode),
+            // Drives are drawn that have room for the volume and no more.
+            coercion: Some(controller::Coercion::None),
             ..CreateVolume::default()
         }
     }

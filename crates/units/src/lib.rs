@@ -14,12 +14,14 @@
 
 mod bytes;
 mod drives;
+mod printable;
 mod sizes;
 mod text;
 mod time;
 
 pub use bytes::{ByteCount, ByteOffset, ByteRange};
 pub use drives::{DriveCount, DriveIndex, DriveSet, MAX_DRIVES};
+pub use printable::{is_unprintable, printable, printable_lines};
 pub use sizes::{SectorSize, StripSize, StripeCount, StripeIndex};
 pub use text::{ParseSizeError, both_capacities, counted, decimal_capacity};
 pub use time::utc;

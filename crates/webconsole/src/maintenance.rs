@@ -241,7 +241,10 @@ fn account(world: &World, viewer: &Viewer, back: &str, account: &AccountInfo) ->
     let mut about = vec![account.role.to_string()];
     about.push(if account.enabled { "enabled" } else { "▲ disabled" }.to_owned());
     about.extend(account.must_change.then(|| "its password has to be changed".to_owned()));
-    about.extend(account.locked_s.map(|left| format!("▲ locked for {} more", crate::words::duration(left))));
+    about.extend(account.locked_s.map(|left| {
+        let from = account.locked_from.join(", ");
+        format!("▲ locked for {} more for {from}", crate::words::duration(left))
+    }));
     let mut verbs = vec![if account.enabled { "account-disable" } else { "account-enable" }];
     verbs.extend(account.locked_s.map(|_| "account-unlock"));
     verbs.extend(["account-password", "account-remove"]);

@@ -3,13 +3,19 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 use controller::{DriveState, Severity, TaskState, VolumeState, WellBeing};
+use std::borrow::Cow;
 use std::fmt;
+use units::printable_lines;
 
-/// What a template makes. Writing into a text cannot fail; if it did, the page would say so.
+/// What a template makes. Names and messages that it shows neither reorder the page nor hide in it. Writing into a text cannot fail; if
+/// it did, the page would say so.
 pub(crate) fn rendered(template: &impl Template) -> String {
-    template
-        .render()
-        .unwrap_or_else(|_| "<p>This part cannot be shown; 'softroc health' tells how all is.</p>".to_owned())
+    let failed = || "<p>This part cannot be shown; 'softroc health' tells how all is.</p>".to_owned();
+    let page = template.render().unwrap_or_else(|_| failed());
+    match printable_lines(&page) {
+        Cow::Borrowed(_) => page,
+        Cow::Owned(safe) => safe,
+    }
 }
 
 /// The fields of an address or a form, decoded, in their order.
@@ -246,6 +252,22 @@ mod tests {
         assert_eq!(relative(10_000, 0), "in 2 h");
         assert_eq!(relative(0, 172_800), "2 days ago");
         assert_eq!(exactly(0), "1970-01-01 00:00:00 UTC");
+    }
+
+    #[derive(Template)]
+    #[template(source = "<td>{{ name }}</td>\n", ext = "html")]
+    struct Cell<'a> {
+        name: &'a str,
+    }
+
+    #[test]
+    fn a_name_neither_reorders_a_page_nor_hides_in_it() {
+        let cell = |name| rendered(&Cell { name });
+        assert_eq!(
+            cell("a\u{202e}<b>\x1b\u{9b}\u{2066}"),
+            "<td>a\\u202e&#60;b&#62;\\u001b\\u009b\\u2066</td>\n"
+        );
+        assert_eq!(cell("Größe\t1"), "<td>Größe\t1</td>\n");
     }
 
     #[test]

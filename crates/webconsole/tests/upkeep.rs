@@ -38,6 +38,7 @@ fn kept() -> World {
             enabled: true,
             must_change: true,
             locked_s: Some(200),
+            locked_from: vec!["10.0.0.5".to_owned()],
         }],
         certificate: Some("AB:CD".to_owned()),
     });
@@ -57,7 +58,7 @@ fn all_that_keeps_a_controller_in_order_is_on_one_page() {
         "smtp://mail; warning and worse; 2 messages wait",
         "▲ Nobody answers.",
         "softroc notify test mail</code>",
-        "operator, enabled, its password has to be changed, ▲ locked for 3 min more",
+        "operator, enabled, its password has to be changed, ▲ locked for 3 min more for 10.0.0.5",
         "softroc account set grace --unlock</code>",
         "SHA-256: <code>AB:CD</code>",
         "<code>softroc support</code>",

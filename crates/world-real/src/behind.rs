@@ -28,6 +28,8 @@ pub(crate) enum Question {
     Locate(bool),
     /// Its own write cache, on or off.
     WriteCache(bool),
+    /// Whether it still is what its name leads to.
+    Place,
 }
 
 impl Behind {
@@ -93,6 +95,7 @@ impl OpenDrive {
                 let sector_bytes = self.info.logical_sector.bytes().0;
                 health::ask(&self.fd, *interface, model, sector_bytes).map(Some)
             }
+            (Question::Place, _) => self.look().map(|()| None),
             (Question::WriteCache(on), _) => self.switch_cache(on).map(|()| None),
             (Question::Locate(_), None) => Err(IoError::new(IoErrorKind::NotSupported)),
             (Question::Locate(on), Some(light)) => match std::fs::write(light, if on { "1" } else { "0" }) {

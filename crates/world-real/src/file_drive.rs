@@ -12,7 +12,7 @@ use crate::shard::ring_of;
 use crate::transfer::{Transfer, Work, is_solid};
 use env::{
     BlockStatus, Buf, Completion, Drive, DriveInfo, DriveKind, DriveSource, Env, IoError, IoErrorKind,
-    IoOutcome, IoRequest, Result, StatusExtent,
+    IoOutcome, IoRequest, LocalFuture, Result, StatusExtent,
 };
 use io_uring::{squeue, types};
 use rustix::fs::SeekFrom;
@@ -54,6 +54,16 @@ impl DriveSource for FileDrive {
 
     fn odd_bytes(&self) -> ByteCount {
         self.open.odd_bytes
+    }
+
+    fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
+        Box::pin(async move {
+            match self.open.clone().ask(Question::Place).await.result {
+                // This process has no thread left to ask with.
+                Err(error) if error.kind == IoErrorKind::NotSupported => Ok(()),
+                result => result.map(|_| ()),
+            }
+        })
     }
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {

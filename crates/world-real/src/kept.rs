@@ -7,13 +7,15 @@
 //!   made without a name, whole, and gets its name in one step; a kill before that leaves nothing.
 //! - All its room is reserved before it is mapped, so that no store can find that there is none.
 //! - It is locked as long as it is mapped; a second process is refused, and one that is dying is waited for.
-//! - The file is this user's alone. Who has that user's rights may delete or spoil it: a head that is not whole is refused, and nothing
-//!   is deleted by itself.
+//! - The file is this user's alone, and no other user can rename or replace it or a folder above it ([`guarded`](crate::guarded)):
+//!   what another user made there is refused by name. Who has this user's rights may delete or spoil it: a head that is not whole is
+//!   refused, and nothing is deleted by itself.
 //! - The file system outlives the process ([`outlives`]): one that ends with it is refused.
 //! - When the power goes, the file system is empty, and the machine's boot is another one.
 
 use crate::dying::{Holder, outlive};
 use crate::errno::system_error;
+use crate::guarded::{self, Unguarded};
 use crate::open::{try_flock, write_zeroes};
 use crate::outlives;
 use env::buffers::ALIGNMENT;
@@ -23,7 +25,6 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -259,6 +260,8 @@ impl Folder<'_> {
     fn open(path: &Path, make: bool) -> Result<Option<Folder<'_>>> {
         let shown = path.display();
         let cannot = |error: Errno| system_error(error, format!("cannot use the cache folder {shown}"));
+        // First whose it is: another user's link may lead to any file system.
+        let there = guarded::open_folder(path, false).map_err(|error| refused(path, error))?;
         let file_system = file_system_of(path).map_err(cannot)?;
         if !is_memory(&file_system) {
             let sentence =
@@ -271,21 +274,14 @@ impl Folder<'_> {
                 format!("the file system of the cache folder {shown} {}; {A_SHARED_FOLDER}", private.why());
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
-        if make {
-            let made = std::fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
-            made.map_err(|error| system_error(error, format!("cannot make the cache folder {shown}")))?;
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) if !make => return Ok(None),
-            Err(error) => return Err(cannot(error)),
+        let made = match there {
+            None if make => guarded::open_folder(path, true).map_err(|error| refused(path, error))?,
+            there => there,
         };
-        let owner = rustix::fs::fstat(&fd).map_err(cannot)?.st_uid;
-        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-            let sentence =
-                format!("the cache folder {shown} belongs to another user (uid {owner}); {ANOTHER_FOLDER}");
-            return Err(Error::new(ErrorKind::Denied, sentence));
+        let Some(fd) = made else { return Ok(None) };
+        // What was looked at before may have been replaced meanwhile.
+        if !is_memory(&rustix::fs::fstatfs(&fd).map_err(cannot)?) {
+            return Err(cannot(Errno::NOTDIR));
         }
         Ok(Some(Folder { path, fd, page: file_system.f_bsize as u64 }))
     }
@@ -320,6 +316,9 @@ impl Folder<'_> {
         }
         if stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(foreign(&shown, &format!("belongs to another user (uid {})", stat.st_uid)));
+        }
+        if let Some(why) = guarded::open_to_others(&stat) {
+            return Err(foreign(&shown, &why));
         }
         match outlive(|| try_flock(&fd, &stat)) {
             Ok(Ok(())) => {}
@@ -436,6 +435,24 @@ impl Folder<'_> {
         );
         Error::new(ErrorKind::OutOfSpace, sentence)
     }
+}
+
+/// Why a folder for memory is not used, and the way out.
+pub(crate) fn refused(path: &Path, error: Unguarded) -> Error {
+    let shown = path.display();
+    match error {
+        Unguarded::Open(at, why) => {
+            let sentence =
+                format!("the cache folder {shown} is not used: {} {why}; {ANOTHER_FOLDER}", at.display());
+            Error::new(ErrorKind::Denied, sentence)
+        }
+        Unguarded::System(error) => system_error(error, format!("cannot use the cache folder {shown}")),
+    }
+}
+
+/// Why memory that outlives this process cannot lie in a folder, or below it if that is not there yet; `None`: it can.
+pub fn trouble_with_kept(folder: &Path) -> Option<Error> {
+    Folder::open(folder, false).err()
 }
 
 fn foreign(shown: &str, what: &str) -> Error {

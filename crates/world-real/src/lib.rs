@@ -25,7 +25,8 @@
 //! | `event` | events that another process shares with this one |
 //! | `ublk` | block devices of the kernel that are served from here |
 //! | `dying`, `ports` | waiting for what a killed process still holds |
-//! | `state` | the directory of durable state |
+//! | `state`, `state_folder` | the directory of durable state, and its files |
+//! | `guarded` | folders and files that no other user of the machine can change |
 //! | `kept` | memory that outlives the process |
 //! | `other_kept` | such memory of other processes |
 //! | `outlives` | whether a file system does |
@@ -42,6 +43,7 @@ mod dying;
 mod errno;
 mod event;
 mod file_drive;
+mod guarded;
 mod health;
 mod inherited;
 mod kept;
@@ -57,6 +59,7 @@ mod ports;
 mod ring;
 mod shard;
 mod state;
+mod state_folder;
 mod stream;
 mod sysfs;
 mod transfer;
@@ -67,10 +70,11 @@ mod world;
 
 pub use event::event_stream;
 pub use inherited::{InheritedSocket, inherited_sockets};
-pub use kept::{is_in_memory, outlives_process};
-pub use listener::listen_unix;
+pub use kept::{is_in_memory, outlives_process, trouble_with_kept};
+pub use listener::{SocketFile, SocketPermissions, UnixSocket, listen_unix};
 pub use pair::{NearEnd, stream_pair};
 pub use peer::of_unix as unix_peer;
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};
-pub use state::{StateFolder, make_state_folder};
+pub use state::StateFolder;
+pub use state_folder::make_state_folder;
 pub use ublk::{NewUblk, UblkControl, UblkInfo, ublk_queues};

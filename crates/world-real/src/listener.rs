@@ -1,5 +1,8 @@
 //! Listening sockets.
 //!
+//! A socket's file is open to whom its permissions say before anybody can connect: it is made for this user alone, is given its group and
+//! its permissions, and listens then.
+//!
 //! A Unix socket's file outlives a server that was killed. Whoever comes next finds out by connecting: if
 //! nobody answers, the file is a leftover and is replaced; if somebody does, the address is in use. A socket that was
 //! handed to this process (`inherited`) is taken over instead, where it listens at the address.
@@ -7,6 +10,7 @@
 use crate::connect::{set_no_delay, unix_address};
 use crate::dying::{is_dead, outlive};
 use crate::errno::system_error;
+use crate::guarded::{self, is_trusted};
 use crate::inherited::InheritedSocket;
 use crate::peer;
 use crate::ports::port_holder;
@@ -16,7 +20,7 @@ use crate::wait::WaitFor;
 use crate::worker::Worker;
 use crate::world::resolve;
 use env::{Address, Error, ErrorKind, Listener, LocalFuture, Peer, Result, StreamSource, TaskId};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 use std::cell::Cell;
@@ -33,12 +37,57 @@ const BACKLOG: i32 = 1024;
 /// How long to wait before accepting again when the machine is out of files or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
+/// To whom a socket's file is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketPermissions {
+    /// As `chmod` takes them: who may write to it may connect.
+    pub mode: u32,
+    /// The number of its group; otherwise it is that of the process, or of a folder with the set-group-ID bit.
+    pub group: Option<u32>,
+}
+
+impl Default for SocketPermissions {
+    /// This user alone.
+    fn default() -> SocketPermissions {
+        SocketPermissions { mode: 0o600, group: None }
+    }
+}
+
+/// A socket that listens at a path.
+pub struct UnixSocket {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Its file.
+    pub file: SocketFile,
+}
+
+/// The file of a socket: another file that has got its name meanwhile is not it.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: String,
+    /// Its device and inode.
+    is: (u64, u64),
+}
+
+impl SocketFile {
+    /// Removes it, if it is there.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self) -> std::io::Result<()> {
+        match rustix::fs::lstat(&self.path) {
+            Ok(stat) if (stat.st_dev, stat.st_ino) == self.is => std::fs::remove_file(&self.path),
+            _ => Ok(()),
+        }
+    }
+}
+
 struct SocketListener {
     socket: Rc<OwnedFd>,
     ring: Rc<Ring>,
     address: Address,
-    /// The socket's file, by device and inode: only our own is removed.
-    file: Option<(u64, u64)>,
+    /// The socket's file, which is removed in the end.
+    file: Option<SocketFile>,
     /// Others have it too, so that it must go on listening when this listener does not any more.
     is_inherited: bool,
     closed: Cell<bool>,
@@ -50,6 +99,7 @@ pub(crate) async fn listen(
     ring: &Rc<Ring>,
     address: Address,
     inherited: &[InheritedSocket],
+    permissions: SocketPermissions,
 ) -> Result<Rc<dyn Listener>> {
     if let Some(found) = handed_over(&address, inherited).await? {
         let socket = Rc::new(found.file()?);
@@ -57,10 +107,8 @@ pub(crate) async fn listen(
     }
     let (socket, address, file) = match address {
         Address::Unix(path) => {
-            let socket = listen_unix(&path)?;
-            let stat = rustix::fs::lstat(&path)
-                .map_err(|error| system_error(error, format!("cannot look at the socket {path}")))?;
-            (socket, Address::Unix(path), Some((stat.st_dev, stat.st_ino)))
+            let UnixSocket { socket, file } = listen_unix(&path, permissions)?;
+            (socket, Address::Unix(path), Some(file))
         }
         Address::Tcp { host, port } => {
             let (socket, port) = listen_tcp(&host, port).await?;
@@ -90,23 +138,79 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd> {
         .map_err(|error| system_error(error, "cannot make a socket"))
 }
 
-/// A socket that listens at `path`. A file there that nobody serves any more is replaced.
+/// A socket that listens at `path`, open to whom `permissions` say. A file there that nobody serves any more is replaced.
 ///
 /// # Errors
-/// When somebody serves there, or the socket cannot be made.
-pub fn listen_unix(path: &str) -> Result<OwnedFd> {
+/// When somebody serves there, the file is no leftover of this user, or the socket cannot be made.
+pub fn listen_unix(path: &str, permissions: SocketPermissions) -> Result<UnixSocket> {
+    let socket = bind_unix(path)?;
+    let file = open_to(path, permissions)?;
+    let listens = rustix::net::listen(&socket, BACKLOG);
+    listens.map_err(|error| {
+        // Nobody could connect yet. The first error is the one to tell.
+        let _ = file.remove();
+        cannot_serve(path, error)
+    })?;
+    Ok(UnixSocket { socket, file })
+}
+
+/// A socket whose file is open to this user alone. Nobody can connect before it listens.
+fn bind_unix(path: &str) -> Result<OwnedFd> {
     let address = unix_address(path)?;
     let socket = new_socket(AddressFamily::UNIX)?;
+    // Its file gets the socket's own permissions, less those that the umask takes.
+    let own = rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600));
+    own.map_err(|error| cannot_serve(path, error))?;
     let mut bound = rustix::net::bind(&socket, &address);
     if bound == Err(Errno::ADDRINUSE) {
         remove_leftover(path)?;
         bound = rustix::net::bind(&socket, &address);
     }
-    bound.and_then(|()| rustix::net::listen(&socket, BACKLOG)).map_err(|error| match error {
+    bound.map_err(|error| cannot_serve(path, error))?;
+    Ok(socket)
+}
+
+fn cannot_serve(path: &str, error: Errno) -> Error {
+    match error {
         Errno::ADDRINUSE => in_use(path),
         error => system_error(error, format!("cannot serve at the socket {path}")),
+    }
+}
+
+/// Gives the file of a socket that was just bound its group and permissions.
+fn open_to(path: &str, permissions: SocketPermissions) -> Result<SocketFile> {
+    let cannot =
+        |error: Errno| system_error(error, format!("cannot set the permissions of the socket {path}"));
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::open(path, flags, Mode::empty()).map_err(cannot)?;
+    let stat = rustix::fs::fstat(&found).map_err(cannot)?;
+    let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    if !is_socket || stat.st_uid != rustix::process::geteuid().as_raw() {
+        let sentence = format!(
+            "the socket {path} was replaced by another user (uid {}) while it was made; listen in a folder that others cannot write to",
+            stat.st_uid
+        );
+        return Err(Error::new(ErrorKind::Denied, sentence));
+    }
+    let file = SocketFile { path: path.to_owned(), is: (stat.st_dev, stat.st_ino) };
+    let SocketPermissions { mode, group } = permissions;
+    if group.is_none() && stat.st_mode & 0o7777 == mode {
+        return Ok(file);
+    }
+    let permitted = guarded::permit(&found, mode, group);
+    permitted.map_err(|error| {
+        let _ = file.remove();
+        match group {
+            Some(group) if error == Errno::PERM => {
+                let sentence = format!(
+                    "cannot give the socket {path} to group {group}; run as root, or as a member of the group"
+                );
+                Error::new(ErrorKind::Denied, sentence)
+            }
+            _ => cannot(error),
+        }
     })?;
-    Ok(socket)
+    Ok(file)
 }
 
 fn in_use(path: &str) -> Error {
@@ -122,6 +226,13 @@ fn remove_leftover(path: &str) -> Result<()> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
         let sentence = format!("{path} exists and is not a socket; choose another name, or remove it");
         return Err(Error::new(ErrorKind::WrongKind, sentence));
+    }
+    if !is_trusted(stat.st_uid) {
+        let sentence = format!(
+            "the socket {path} belongs to another user (uid {}); listen elsewhere, or remove it with 'rm {path}'",
+            stat.st_uid
+        );
+        return Err(Error::new(ErrorKind::Denied, sentence));
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -213,7 +324,7 @@ impl SocketListener {
         ring: &Rc<Ring>,
         socket: Rc<OwnedFd>,
         address: Address,
-        file: Option<(u64, u64)>,
+        file: Option<SocketFile>,
         is_inherited: bool,
     ) -> Rc<dyn Listener> {
         let (ring, closed, acceptor) = (ring.clone(), Cell::new(false), Cell::new(None));
@@ -275,12 +386,27 @@ impl SocketListener {
 impl Drop for SocketListener {
     fn drop(&mut self) {
         self.close();
-        if let (Address::Unix(path), Some(ours)) = (&self.address, self.file)
-            && let Ok(stat) = rustix::fs::lstat(path)
-            && (stat.st_dev, stat.st_ino) == ours
-        {
-            // A leftover would be harmless: the next server replaces it.
-            let _ = std::fs::remove_file(path);
-        }
+        // A leftover would be harmless: the next server replaces it.
+        let _ = self.file.as_ref().map(SocketFile::remove);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_this_users_alone_before_anybody_can_connect() {
+        let path = std::env::temp_dir().join(format!("world-real-bound-{}", std::process::id()));
+        let path = path.to_str().unwrap();
+        let socket = bind_unix(path).unwrap();
+        let mode = || rustix::fs::lstat(path).unwrap().st_mode & 0o7777;
+        assert_eq!(mode(), 0o600);
+        assert!(std::os::unix::net::UnixStream::connect(path).is_err(), "it does not listen yet");
+        let file = open_to(path, SocketPermissions { mode: 0o666, group: None }).unwrap();
+        assert_eq!(mode(), 0o666);
+        drop(socket);
+        file.remove().unwrap();
+        assert!(rustix::fs::lstat(path).is_err());
     }
 }

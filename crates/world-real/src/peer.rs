@@ -31,9 +31,8 @@ pub fn of_unix(socket: &OwnedFd, address: &Address) -> Peer {
 /// What runs in a process, as `ps` abbreviates it. Whoever runs it may have chosen the text.
 fn command(pid: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    let harmless = |c: char| if c.is_control() { '?' } else { c };
-    let text: String = text.trim_end_matches('\n').chars().map(harmless).collect();
-    (!text.is_empty()).then_some(text)
+    let text = units::printable(text.trim_end_matches('\n'));
+    (!text.is_empty()).then(|| text.into_owned())
 }
 
 #[cfg(test)]

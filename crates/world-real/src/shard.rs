@@ -1,6 +1,7 @@
 //! A shard: one thread with its ring, its executor and its memory; and the loop that drives them.
 
 use crate::inherited::InheritedSocket;
+use crate::listener::SocketPermissions;
 use crate::parking::Parking;
 use crate::ring::Ring;
 use crate::state::{MemoryState, StateDirectory};
@@ -46,6 +47,8 @@ pub struct Settings {
     pub kept: Option<PathBuf>,
     /// Listening sockets that were handed to this process: who listens at the address of one takes it over.
     pub sockets: Vec<InheritedSocket>,
+    /// To whom the files of sockets are open that it listens at.
+    pub permissions: SocketPermissions,
 }
 
 impl Settings {

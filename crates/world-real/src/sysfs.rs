@@ -3,7 +3,7 @@
 //! Attributes are as `Documentation/ABI` of the kernel has them (`stable/sysfs-block`, `testing/sysfs-class-enclosure`
 //! and the SES driver behind it). One that is missing or empty is unknown; none of them is needed to serve data.
 
-use env::Hardware;
+use env::{Hardware, Partition};
 use rustix::fs::{major, minor};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,10 +55,12 @@ fn look_up_in(sys: &Path, device: u64) -> Device {
     let node = sys.join(format!("dev/block/{}:{}", major(device), minor(device)));
     let Ok(node) = fs::canonicalize(node) else { return Device::default() };
     // A partition is a directory within that of its disk.
-    let disk = match (node.join("partition").exists(), node.parent()) {
-        (true, Some(parent)) => parent,
+    let number = text(&node, "partition").and_then(|number| number.parse().ok());
+    let disk = match (number, node.parent()) {
+        (Some(_), Some(parent)) => parent,
         _ => &node,
     };
+    let part = number.zip(name_of(disk)).map(|(number, disk)| Partition { disk, number });
     let behind = disk.join("device");
     let slot = slot_of(&behind);
     let slot = slot.as_deref();
@@ -69,6 +71,9 @@ fn look_up_in(sys: &Path, device: u64) -> Device {
             vendor: text(&behind, "vendor"),
             model: text(&behind, "model"),
             serial: text(&behind, "serial").or_else(|| unit_serial(&behind)).or_else(|| text(disk, "serial")),
+            wwn: wwn_of(disk, &behind),
+            partition: part,
+            backing: backing_of(disk),
             firmware: text(&behind, "firmware_rev").or_else(|| text(&behind, "rev")),
             // SES enclosures have an identifier of their own; the directory is named by a bus address.
             enclosure: enclosure.and_then(|enclosure| text(enclosure, "id").or_else(|| name_of(enclosure))),
@@ -114,6 +119,23 @@ fn unit_serial(behind: &Path) -> Option<String> {
     let serial = String::from_utf8_lossy(&serial[..len.min(serial.len())]);
     let serial = serial.trim_matches(|c: char| c.is_whitespace() || c == '\0');
     (!serial.is_empty()).then(|| serial.to_owned())
+}
+
+/// The world-wide identifier of a disk: `wwid` of an NVMe namespace, or of a SCSI device (vital product data page 83h). One that is made of a
+/// vendor's name and a serial number (`t10.`) is no better than these.
+fn wwn_of(disk: &Path, behind: &Path) -> Option<String> {
+    let wwn = text(disk, "wwid").or_else(|| text(behind, "wwid"))?;
+    (!wwn.starts_with("t10.")).then_some(wwn)
+}
+
+/// What a loop device lies on: `file:MAJOR:MINOR:INODE`, with the offset behind it where that is not 0. `None` for what is no loop device, and where
+/// its file has no name any more.
+fn backing_of(disk: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let file = fs::metadata(text(disk, "loop/backing_file")?).ok()?;
+    let offset = text(disk, "loop/offset").filter(|offset| offset != "0");
+    let offset = offset.map_or_else(String::new, |offset| format!("+{offset}"));
+    Some(format!("file:{}:{}:{}{offset}", major(file.dev()), minor(file.dev()), file.ino()))
 }
 
 /// `scsi_disk/*/cache_type` of a SCSI or ATA disk, `cache_type` of a virtio one.
@@ -191,6 +213,7 @@ mod tests {
         tree.file("devices/h/6:0:3:0/vendor", "SEAGATE \n");
         tree.file("devices/h/6:0:3:0/model", "ST4000NM0023    \n");
         tree.file("devices/h/6:0:3:0/rev", "0004\n");
+        tree.file("devices/h/6:0:3:0/wwid", "naa.5000c500a1b2c3d4\n");
         tree.file("devices/h/6:0:3:0/vpd_pg80", b"\x00\x80\x00\x0cZ1Z0ABCD    ");
         tree.file("devices/h/6:0:3:0/block/sdb/queue/rotational", "1\n");
         tree.file("devices/h/6:0:3:0/block/sdb/ro", "0\n");
@@ -204,6 +227,9 @@ mod tests {
             vendor: some("SEAGATE"),
             model: some("ST4000NM0023"),
             serial: some("Z1Z0ABCD"),
+            wwn: some("naa.5000c500a1b2c3d4"),
+            partition: None,
+            backing: None,
             firmware: some("0004"),
             enclosure: some("0x500304801ef2a03d"),
             slot: some("5"),
@@ -212,7 +238,34 @@ mod tests {
         assert_eq!((disk.rotational, disk.read_only), (true, false));
         assert!(disk.locate.as_ref().unwrap().ends_with("6:0:9:0/Slot 05/locate"));
         let partition = tree.look_up(8, 17);
-        assert_eq!(partition, Device { read_only: true, ..disk });
+        let part = Some(Partition { disk: "sdb".to_owned(), number: 1 });
+        let hardware = Hardware { partition: part, ..hardware };
+        assert_eq!(partition, Device { read_only: true, hardware, ..disk });
+    }
+
+    /// Two loop devices over one file were two drives, and a mirror of them was one copy.
+    #[test]
+    fn what_a_loop_device_lies_on_and_what_identifies_nothing() {
+        use std::os::unix::fs::MetadataExt;
+        let tree = Tree::new();
+        tree.file("disk.img", "x");
+        let file = fs::metadata(tree.0.join("disk.img")).unwrap();
+        let lies_on = format!("file:{}:{}:{}", major(file.dev()), minor(file.dev()), file.ino());
+        for (number, offset) in [(0, "0"), (1, "0"), (2, "1048576")] {
+            let place = format!("devices/virtual/block/loop{number}");
+            tree.link(&format!("dev/block/7:{number}"), &place);
+            tree.file(
+                &format!("{place}/loop/backing_file"),
+                format!("{}\n", tree.0.join("disk.img").display()),
+            );
+            tree.file(&format!("{place}/loop/offset"), format!("{offset}\n"));
+        }
+        let backing = |minor| tree.look_up(7, minor).hardware.backing;
+        assert_eq!((backing(0), backing(1)), (Some(lies_on.clone()), Some(lies_on.clone())));
+        assert_eq!(backing(2), Some(format!("{lies_on}+1048576")));
+        tree.link("dev/block/8:0", "devices/a/block/sda");
+        tree.file("devices/a/block/sda/wwid", "t10.ATA     QEMU HARDDISK   QM00005\n");
+        assert_eq!(tree.look_up(8, 0).hardware.wwn, None);
     }
 
     #[test]

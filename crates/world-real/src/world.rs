@@ -3,6 +3,7 @@
 use crate::errno::system_error;
 use crate::file_drive::FileDrive;
 use crate::inherited::InheritedSocket;
+use crate::listener::SocketPermissions;
 use crate::open::{self, Access};
 use crate::ring::Ring;
 use crate::shard::Settings;
@@ -35,13 +36,15 @@ pub(crate) struct RealWorld {
     random: Cell<u64>,
     kept: Option<PathBuf>,
     sockets: Vec<InheritedSocket>,
+    permissions: SocketPermissions,
 }
 
 impl RealWorld {
     pub(crate) fn new(ring: Rc<Ring>, state: Box<dyn StateStore>, settings: &Settings) -> RealWorld {
         give_back_what_is_large();
         let (kept, sockets) = (settings.kept.clone(), settings.sockets.clone());
-        RealWorld { ring, state, random: Cell::new(unpredictable_seed()), kept, sockets }
+        let (random, permissions) = (Cell::new(unpredictable_seed()), settings.permissions);
+        RealWorld { ring, state, random, kept, sockets, permissions }
     }
 }
 
@@ -110,7 +113,7 @@ impl World for RealWorld {
     }
 
     fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Rc<dyn Listener>>> {
-        Box::pin(listener::listen(&self.ring, address.clone(), &self.sockets))
+        Box::pin(listener::listen(&self.ring, address.clone(), &self.sockets, self.permissions))
     }
 
     fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>> {

@@ -423,7 +423,7 @@ impl Drop for Mount {
 
 #[test]
 fn a_full_file_system_is_told_and_one_without_reservations_serves() {
-    if let Some(small) = Mount::new("tmpfs", "size=256k") {
+    if let Some(small) = Mount::new("tmpfs", "size=256k,mode=700") {
         let first = made(small.0.path());
         let error =
             with_folder(small.0.path(), async |env| env.world().kept_memory("second", Some(SIZE)).await);

@@ -4,7 +4,7 @@
 //! by its [`SimId`] and finds it again on that thread.
 
 use crate::agenda::Agenda;
-use crate::drive::{DriveCell, SimDrive};
+use crate::drive::{DriveCell, SimDrive, Twin};
 use crate::kept::Kept;
 use crate::network::Network;
 use crate::options::SimOptions;
@@ -64,6 +64,8 @@ pub(crate) struct Core {
     due: RefCell<Agenda>,
     trace: RefCell<Trace>,
     pub drives: RefCell<BTreeMap<String, Rc<DriveCell>>>,
+    /// Other doors to some of them, by name.
+    pub twins: RefCell<BTreeMap<String, Twin>>,
     pub network: RefCell<Network>,
     pub state: RefCell<StateFiles>,
     pub kept: RefCell<Kept>,
@@ -115,6 +117,7 @@ impl Core {
             due: RefCell::default(),
             trace: RefCell::new(Trace::new()),
             drives: RefCell::default(),
+            twins: RefCell::default(),
             living: RefCell::default(),
             events: Cell::new(0),
             progress_at: Cell::new(0),
@@ -195,9 +198,15 @@ impl Core {
         let due = self.due.take();
         self.charges.take();
         let drives = self.all_drives();
-        let named = self.drives.take();
+        let named = (self.drives.take(), self.twins.take());
         drives.iter().for_each(|drive| drive.empty());
         drop((due, named));
+    }
+
+    /// What a name leads to.
+    pub fn drive_at(&self, name: &str) -> Option<Rc<DriveCell>> {
+        let drive = self.drives.borrow().get(name).cloned();
+        drive.or_else(|| self.twins.borrow().get(name).map(|twin| twin.drive().clone()))
     }
 
     /// Every simulated drive that has a name, in the order of their first names.
@@ -291,6 +300,11 @@ impl SimHandle {
     /// Makes a drive known under one more name, in place of what had that name (see [`crate::Sim::alias_drive`]).
     pub fn alias_drive(&self, drive: &SimDrive, name: &str) {
         self.core.drives.borrow_mut().insert(name.to_owned(), drive.cell.clone());
+    }
+
+    /// Makes a drive known under one more name that nothing but its content tells from another drive (see [`crate::Sim::add_twin`]).
+    pub fn add_twin(&self, drive: &SimDrive, name: &str) {
+        self.core.twins.borrow_mut().insert(name.to_owned(), Twin::of(&drive.cell));
     }
 
     /// Takes note of something for the hash and the trace.

@@ -472,6 +472,12 @@ impl Sim {
         self.handle().alias_drive(drive, name);
     }
 
+    /// Makes a drive known under one more name, with a lock and an identity of its own, as a second export of one storage has them: nothing but what
+    /// lies on it tells that it is the same.
+    pub fn add_twin(&mut self, drive: &SimDrive, name: &str) {
+        self.handle().add_twin(drive, name);
+    }
+
     /// The drive of that name.
     pub fn drive(&self, name: &str) -> Option<SimDrive> {
         let cell = self.core.drives.borrow().get(name)?.clone();

@@ -35,6 +35,9 @@ impl SimWorld {
     }
 
     fn open(&self, name: &str) -> env::Result<Arc<dyn DriveSource>> {
+        if let Some(twin) = self.core.twins.borrow().get(name) {
+            return twin.open(&self.core, name, self.process);
+        }
         let drive = self.core.drives.borrow().get(name).cloned();
         drive.ok_or_else(|| not_found(name))?.open(&self.core, name, self.process)
     }

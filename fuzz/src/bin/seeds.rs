@@ -325,10 +325,12 @@ fn texts(target: &str) -> Vec<Vec<u8>> {
             "[global]\nrw=randrw\nrwmixread=70\nbs=4k\niodepth=32\n\n[one]\nbssplit=4k/60:64k/40\n[two]\nstonewall\nrw=write\nbs=1m,64k\nrate_iops=1000\n",
             "[a]\nrw=randread\nrandom_distribution=zipf:1.2\nblockalign=4k\npercentage_random=40\nsize=10g\noffset=50%\n",
             "; comment\n[z]\nrw=rw:8\nrandom_distribution=zoned:60/10:30/20:8/30:2/40\nthinktime=100us\nnumjobs=4\nbsrange=1k-64k\n",
+            "[global]\nruntime=30\ntime_based\n[a]\nrw=randrw\nrate_iops=700,300\nrandom_distribution=zoned:60/10:40/,50/50:50/50\nbs=${SIZE}\nnumjobs=$ncpus*2\noffset_increment=25%\n[b]\ninclude more.fio\nrw=read\nsize=20%\noffset=1g\n",
         ],
         "icf" => &[
             "Version 1.1.0 \n'ACCESS SPECIFICATIONS =========================================================\n'Access specification name,default assignment\n\tfile server,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t512,10,80,100,0,1,0,0\n\t4096,60,80,100,0,1,0,0\n\t65536,30,80,100,10,4,4096,512\n'End access specifications\n",
             "Version 2006.07.27 \n'ACCESS SPECIFICATIONS ===\n'Access specification name,default assignment\n\tDefault,DISK\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t2048,100,67,100,0,1,0,0\n'Access specification name,default assignment\n\tDefault,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t1,100,0,0,0,1,0,0\n'End access specifications\n",
+            "Version 1.1.0 \n'TEST SETUP ===\n'Run Time\n'\thours      minutes    seconds\n\t0 1 0\n'Ramp Up Time (s)\n\t5\n'Queue Depth Cycling\n'\tstart      end        step       step type\n\t1 32 2 EXPONENTIAL\n'Test Type\n\tCYCLE_OUTSTANDING_IOS\n'END test setup\n'ACCESS SPECIFICATIONS ===\n'Access specification name,default assignment\n\tone,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t4096,100,67,100,0,1,0,0\n'END access specifications\n'MANAGER LIST ===\n'Manager ID, manager name\n\t1,HOST\n'Worker\n\tWorker 1\n'Worker type\n\tDISK\n'Number of outstanding IOs,test connection rate\n\t16,DISABLED,1\n'Disk maximum size,starting sector\n\t2097152,64\n'Assigned access specs\n\tone\n'End assigned access specs\n'Target\n\tC:\n'End worker\n'END manager list\n",
         ],
         "profile" => &[
             "random,67%read,8K",

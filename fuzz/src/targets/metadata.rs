@@ -2,7 +2,9 @@
 
 use crate::drives::{Disk, SEARCH, Sealer, decode};
 use ondisk::ddf::{Drive, Effort, Extras, Look, Slot, Step, Structure, clear, look, repair, tell, update};
-use ondisk::foreign::{FoundVolume, Section, Seen, State, Told, partitions, read, reconcile};
+use ondisk::foreign::{
+    FoundMember, FoundVolume, Glimpse, Section, Seen, State, Told, partitions, read, reconcile, search,
+};
 use signatures::{Ends, inspect};
 use units::{ByteCount, ByteOffset};
 
@@ -118,15 +120,23 @@ fn removed(disk: &Disk, drive: &Drive) {
     }
 }
 
-/// Linux md, Intel's firmware RAID, partitions.
+/// Linux md, Intel's firmware RAID; where they belong, and where a search comes across them.
 pub(super) fn foreign(input: &[u8]) {
-    let (_, disks) = decode(input);
+    let (flags, disks) = decode(input);
     let told: Vec<(ByteCount, Told)> = disks
         .into_iter()
         .map(|mut disk| {
             let (mut glimpse, mut sealer) = (disk.glimpse(), Sealer::default());
+            let searches = flags & SEARCH != 0 && disk.size <= MOST_SEARCHED;
+            let ask = |glimpse: &Glimpse| {
+                let mut told = read(glimpse);
+                if searches {
+                    told.extend(search(glimpse));
+                }
+                told
+            };
             for _ in 0..ROUNDS {
-                let told = read(&glimpse);
+                let told = ask(&glimpse);
                 if !disk.satisfy(&mut glimpse, &mut sealer) {
                     return (glimpse.size(), told);
                 }
@@ -177,6 +187,14 @@ fn volume(found: &FoundVolume) {
         found.sections.iter().try_fold(0_u64, |sum, section| sum.checked_add(section.within.len.0));
     assert_eq!(capacity, Some(found.capacity().0));
     found.sections.iter().for_each(section);
+    found.members.iter().for_each(member);
+}
+
+/// What counts as unreadable is data of the member, in order.
+fn member(member: &FoundMember) {
+    assert!(member.unreadable.iter().all(|range| !range.is_empty() && member.data.contains(*range)));
+    let in_order = member.unreadable.windows(2).all(|pair| pair[0].end() <= pair[1].start);
+    assert!(in_order, "{:?}", member.unreadable);
 }
 
 /// Every byte of a section is within its members.

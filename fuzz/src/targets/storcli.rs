@@ -42,12 +42,27 @@ pub(super) const WORDS: &[&str] = &[
     " events type=latest=3 filter=fatal",
     " starttime=2026/11/22 10",
     " 4294967295",
+    " delete",
+    " names=a,b",
+    " start migrate type=raid6",
+    " option=add",
+    " expand size=1gb",
+    " show expansion",
+    " patrolread delay=720",
+    " jbod=off",
+    " config file=format",
 ];
 
 /// What a real controller answered once: see `crates/storcli/tests/common/mod.rs`.
 const METRICS: &str = include_str!("../../../crates/storcli/tests/picture/metrics.json");
 const EVENTS: &str = include_str!("../../../crates/storcli/tests/picture/events.json");
 const FOREIGN: &str = include_str!("../../../crates/storcli/tests/picture/foreign.json");
+
+/// What it would answer to an order that only says what would be.
+const RESHAPE: &str = r#"{"reply": "reshape", "notes": [], "reshape": {"volume": "first", "may_lose": 1,
+    "saved_at_a_time_bytes": 0, "at_a_time_bytes": 0,
+    "from": {"level": "raid6", "drives": 4, "strip_bytes": 65536, "capacity_bytes": 33554432, "may_lose": 2},
+    "to": {"level": "raid6", "drives": 4, "strip_bytes": 65536, "capacity_bytes": 100663296, "may_lose": 2}}}"#;
 
 /// An answer that is kept as JSON.
 fn kept(text: &str) -> Reply {
@@ -68,6 +83,8 @@ impl Machine for Picture {
             Command::Metrics {} => Ok(metrics.clone()),
             Command::EventsList { .. } => Ok(events.clone()),
             Command::ForeignList {} => Ok(foreign.clone()),
+            Command::VolumeReshape(order) if order.dry_run => serde_json::from_str(RESHAPE)
+                .map_err(|error| Error::new(ErrorKind::Failed, error.to_string())),
             other => {
                 assert!(!other.only_looks(), "{other:?}: what is shown is of one moment");
                 self.asked += 1;
@@ -86,6 +103,17 @@ impl Machine for Picture {
 
     fn write(&mut self, _path: &str, text: &str) -> Result<(), String> {
         if text.is_empty() { Err("nothing is written".to_owned()) } else { Ok(()) }
+    }
+
+    fn configuration(&mut self) -> controller::Result<String> {
+        Ok("format".to_owned())
+    }
+
+    fn restore(&mut self, file: &str) -> controller::Result<Vec<String>> {
+        match file.strip_prefix("format") {
+            None => Err(Error::new(ErrorKind::Invalid, "that is no saved configuration")),
+            Some(left) => Ok(left.lines().map(str::to_owned).collect()),
+        }
     }
 }
 
@@ -116,7 +144,13 @@ pub(super) fn command_line(input: &[u8]) {
 
 fn text_statuses(text: &str) -> Vec<bool> {
     assert!(text.starts_with("CLI Version = "), "{text}");
-    text.lines().filter_map(|line| line.strip_prefix("Status = ")).map(|status| status == "Success").collect()
+    let of_line = |line: &str| match line.strip_prefix("Status = ")? {
+        "Success" => Some(true),
+        "Failure" => Some(false),
+        // Enclosures have a status of their own.
+        _ => None,
+    };
+    text.lines().filter_map(of_line).collect()
 }
 
 fn json_statuses(text: &str) -> Vec<bool> {
@@ -158,10 +192,25 @@ pub fn command_lines() -> Vec<Vec<u8>> {
         "/c0/s1 start locate",
         "/c0 set cc=conc delay=168 starttime=2026/11/22 10 excludevd=0",
         "/c0 set patrolread=on mode=auto",
-        "/c0 set config file={\"kind\":\"softroc\"}",
+        "/c0 set config file=format",
+        "/c0 set config file=formatx",
         "/c0 get config file=/tmp/x",
         "/c0/fall import preview",
         "/c1,2/vall show J",
+        "/call /vall delete force",
+        "/c0 add vd type=raid10 size=10mb,5mb,5mb names=tmp1,tmp2,tmp3 drives=252:2-3,5,7 pdperarray=2",
+        "/c0 add vd r0 drives=252:8 name='x WB RA Cache",
+        "/c0/v0 start migrate type=raid6 option=add drives=252:8 force J",
+        "/c0/v0 start migrate type=raid6",
+        "/c0/v0 expand size=10gb expandarray",
+        "/c0/vall show expansion J",
+        "/c0/eall show all J",
+        "/c0 set jbod=off force",
+        "/c0 set patrolread delay=720",
+        "/c0 set patrolread=on mode=auto delay=168 includessds=on",
+        "/c0/v0 set bootdrive=on",
+        "/c0/e252/s0 show smart",
+        "/c0/e252/s0 show jbod",
     ]
     .map(|line| line.as_bytes().to_vec())
     .into()

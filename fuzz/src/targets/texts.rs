@@ -5,8 +5,8 @@ use nbd::NbdUri;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 use storagebench::{
-    Area, Catalog, Group, Ladder, Plot, Precondition, Profile, Results, compare, import_fio, import_icf,
-    merge,
+    Area, Catalog, Group, JobHost, Ladder, Plot, Precondition, Profile, Results, compare, import_fio,
+    import_icf, merge,
 };
 use units::{ByteCount, ByteOffset, StripSize};
 
@@ -64,7 +64,20 @@ pub(super) const FIO: &[&str] = &[
     "size=18446744073709551615\n",
     "thinktime=100\n",
     "bsrange=1k-1m\n",
-    "zoned_abs:60/1G:40/2G",
+    "random_distribution=zoned_abs:60/1G:40/2G\n",
+    "random_distribution=zoned:50/5:30/15:20/,60/40:40/\n",
+    "random_distribution=pareto:0.2,normal:10\n",
+    "include more.fio\n",
+    "offset_increment=25%\n",
+    "${SIZE}",
+    "$pagesize",
+    "$ncpus*2",
+    "(4*(1k+1))^2",
+    "kb_base=1000\n",
+    "rate=1250k,1m\n",
+    "runtime=60\nramp_time=5m\n",
+    "\u{FEFF}",
+    "KiB",
     "blockalign=4k\n",
     "offset=50%\n",
     "stonewall\n",
@@ -81,6 +94,16 @@ pub(super) const ICF: &[&str] = &[
     "4294967295",
     ",-1,",
     "'End ",
+    "'TEST SETUP ====\n",
+    "'Run Time\n'\thours      minutes    seconds\n\t0 1 0\n",
+    "'Queue Depth Cycling\n'\tstart      end        step       step type\n\t1 32 2 EXPONENTIAL\n",
+    "'Test Type\n\tCYCLE_OUTSTANDING_IOS\n",
+    "'MANAGER LIST ====\n",
+    "'Worker\n\tWorker 1\n",
+    "'Number of outstanding IOs,test connection rate\n\t16,DISABLED,1\n",
+    "'Disk maximum size,starting sector\n\t2048,64\n",
+    "'Assigned access specs\n\tname\n",
+    "'Target\n\tC:\n",
 ];
 pub(super) const CATALOG: &[&str] = &[
     "group = \"x\"\n",
@@ -92,6 +115,10 @@ pub(super) const CATALOG: &[&str] = &[
     "block = \"4K\"\n",
     "blocks = { \"4K\" = 30, \"8K\" = 70 }\n",
     "hot = \"80%:16G\"\n",
+    "pareto = 0.2\n",
+    "normal = \"10%\"\n",
+    "area = \"1G..1G+20%\"\n",
+    "runtime = \"60s\"\nramp = \"0s\"\n",
     "rate = \"5000/s\"\n",
     "[[workload.component]]\n",
     "share = ",
@@ -163,16 +190,44 @@ fn described(profile: &Profile) {
     assert!(rungs.len() <= 4096);
 }
 
-/// Job files of fio.
+/// A host whose included files are a job file itself, without its sections.
+struct Included<'a>(&'a [u8]);
+
+impl JobHost for Included<'_> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        if path.contains("none") {
+            return Err("no such file".to_owned());
+        }
+        Ok(self.0.iter().copied().filter(|byte| *byte != b'[').collect())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        name.starts_with('S').then(|| "64k,8k".to_owned())
+    }
+
+    fn page_size(&self) -> u64 {
+        4096
+    }
+
+    fn processors(&self) -> u64 {
+        2
+    }
+
+    fn memory_mib(&self) -> u64 {
+        2048
+    }
+}
+
+/// Job files of fio, with what they include.
 pub(super) fn fio(input: &[u8]) {
-    if let Ok((group, _)) = import_fio("job.fio", &text(input)) {
+    if let Ok((group, _)) = import_fio("job.fio", input, &Included(input)) {
         same_as_file(&group);
     }
 }
 
 /// Configurations of Iometer.
 pub(super) fn icf(input: &[u8]) {
-    if let Ok((group, _)) = import_icf("iometer.icf", &text(input)) {
+    if let Ok((group, _)) = import_icf("iometer.icf", input) {
         same_as_file(&group);
     }
 }

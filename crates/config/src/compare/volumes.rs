@@ -5,7 +5,7 @@ use super::{Found, Of, Options, Pairs, Step};
 use crate::current::Current;
 use crate::document::{Array, Document, Volume};
 use crate::policy;
-use controller::{Command, CreateVolume, DriveState, VolumeInfo};
+use controller::{Coercion, Command, CreateVolume, DriveState, VolumeInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use units::ByteCount;
 
@@ -94,6 +94,8 @@ fn create(
         write_hole: hole.transpose()?.and_then(|set| set.write_hole),
         sector_format: sector.transpose()?.and_then(|set| set.sector_format),
         destroy_data: false,
+        // It is to be as large as it was, however the sizes of its drives were rounded then.
+        coercion: Some(Coercion::None),
         ..CreateVolume::default()
     };
     if let Some(beside) = now.present().find(|there| there.array == array.uuid) {

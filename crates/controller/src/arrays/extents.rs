@@ -1,5 +1,6 @@
 //! Where a volume lies on the drives of its array: a run of bytes, the same on all of them, and a run of regions.
 
+use crate::interface::Coercion;
 use ondisk::{Label, Tail, TailPlace, VolumeLabel, intent::MAX_REGIONS};
 use std::ops::Range;
 use units::{ByteCount, StripSize};
@@ -12,6 +13,11 @@ pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>, tail: TailPlace) 
     let end = |size| Tail::at(size, tail).map_or(ByteCount::ZERO, |tail| ByteCount(tail.data().end().0));
     let rooms = sizes.map(end);
     rooms.min().unwrap_or(ByteCount::ZERO)
+}
+
+/// The same for a new volume whose creation does not say how sizes are rounded.
+pub(crate) fn usual_end(size_bytes: impl Iterator<Item = u64>, tail: TailPlace) -> ByteCount {
+    free_end(size_bytes.map(|size| Coercion::default().used_of(ByteCount(size))), tail)
 }
 
 /// What lies between those that are taken, up to `end`, ascending.

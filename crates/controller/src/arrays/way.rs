@@ -7,7 +7,7 @@ use crate::arrays::Arrays;
 use crate::arrays::extents::{self, free_end};
 use crate::arrays::journal;
 use crate::arrays::reshape::{at_a_time, reshape_between};
-use crate::interface::{Error, ErrorKind, Result};
+use crate::interface::{Coercion, Error, ErrorKind, Result};
 use engine::{Regions, Reshape};
 use layout::{Geometry, Level, Shape};
 use ondisk::{
@@ -106,9 +106,13 @@ impl Way {
     }
 }
 
-/// What a volume may take of each drive of these sizes, from where it begins on.
+/// What a volume may take of each drive of these sizes, from where it begins on: sizes are rounded down, but not below what the volume takes
+/// already.
 pub(crate) fn room(label: &Label, of: &VolumeLabel, sizes: impl Iterator<Item = ByteCount>) -> ByteCount {
-    let end = free_end(sizes, label.tail).0;
+    let sizes: Vec<ByteCount> = sizes.collect();
+    let used = sizes.iter().map(|size| Coercion::default().used_of(*size));
+    let taken = ByteCount(of.data_end_bytes());
+    let end = free_end(used, label.tail).max(taken.min(free_end(sizes.iter().copied(), label.tail))).0;
     let end = next_start(label, of).map_or(end, |start| end.min(start));
     ByteCount(end.saturating_sub(of.data_start_bytes))
 }

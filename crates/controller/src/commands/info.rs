@@ -2,17 +2,16 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::drive_cache::drive_caches;
-use crate::arrays::extents::{self, free_end};
+use crate::arrays::extents::{self, usual_end};
 use crate::arrays::reads::InForce;
 use crate::arrays::sectors;
 use crate::arrays::unbegun::own_members;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveState, FailureInfo, Policy, Progress, Reply, Result,
-    VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, FailureInfo, Policy, Preset, Progress, Reply, Result,
+    Settings, VolumeInfo, VolumeState, modes,
 };
-use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
 use crate::lifecycle::{foreign_member, refuse_failed};
 use crate::tasks::About;
@@ -111,7 +110,7 @@ impl Commands {
             uuid: member.map(|member| member.uuid.to_string()),
             free_bytes: of_drive.size_bytes.map(|size| {
                 let used: u64 = label.volume.iter().map(|volume| volume.member_bytes).sum();
-                let end = free_end([ByteCount(size)].into_iter(), label.tail).0;
+                let end = usual_end([size].into_iter(), label.tail).0;
                 end.saturating_sub(label.tail.data_start().0 + used)
             }),
             stale_regions: array.to_rebuild(slot).len(),
@@ -157,6 +156,7 @@ impl Commands {
         let (is_spare, log) = (drive.spare().is_some(), drive.log_label());
         let state = match &problem {
             Some(_) if failure.is_some() => DriveState::Failed,
+            _ if drive.first_path().is_some() => DriveState::Refused,
             _ if drive.access().is_none() => DriveState::Missing,
             Some(_) if foreign.is_some() => DriveState::Foreign,
             Some(_) => DriveState::Refused,
@@ -169,7 +169,7 @@ impl Commands {
             state,
             reason: problem.map(|problem| problem.message),
             failure: failure.as_ref().map(FailureInfo::of),
-            free_bytes: free.map(|size| free_end([ByteCount(size)].into_iter(), TailPlace::End).0),
+            free_bytes: free.map(|size| usual_end([size].into_iter(), TailPlace::End).0),
             volumes: log
                 .map(|log| log.place.into_iter().map(|place| place.name).collect())
                 .unwrap_or_default(),
@@ -341,8 +341,8 @@ fn cached_alone(volume: &Volume, cache: CacheInfo) -> Option<String> {
 
 /// The longest free run on the drives of an array.
 fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
-    let sizes = drives.iter().filter_map(|drive| drive.size_bytes).map(ByteCount);
-    let gaps = extents::free_bytes(Some(label), free_end(sizes, label.tail), StripSize::MIN);
+    let end = usual_end(drives.iter().filter_map(|drive| drive.size_bytes), label.tail);
+    let gaps = extents::free_bytes(Some(label), end, StripSize::MIN);
     extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
 }
 

@@ -54,10 +54,10 @@ event_codes! {
     AlarmSilenced "alarm.silenced" Info "The alarm was silenced by order, until something else fails.";
     AlarmSwitched "alarm.switched" Info "The alarm was switched on or off by order; it does not sound now.";
 
-    AccessFirstAccount "access.first-account" Warning "There was no account yet: one was made, with a password that was printed once and has to be changed.";
+    AccessFirstAccount "access.first-account" Warning "There was no account yet: one was made. Its password is in the file first-password of the state folder and has to be changed.";
     AccessCertificate "access.certificate-made" Info "There was no certificate yet: one was made; clients compare its fingerprint.";
     AccessAccount "access.account-changed" Info "An account was added, changed or removed; the cause says by whom, and from where.";
-    AccessLocked "access.account-locked" Warning "An account was locked for a while: its password was wrong several times in a row.";
+    AccessLocked "access.account-locked" Warning "An account was locked for a while for one source, from which its password was wrong several times in a row. Others can sign in.";
     AccessSession "access.session-opened" Info "Somebody signed in.";
 
     ProtectionOptimal "protection.optimal" Info "The UPS is on line: what is in the cache outlives an outage.";

@@ -151,12 +151,15 @@ impl Foreign {
         volume: VolumeLabel,
         (marked, notes): (&mut Vec<u32>, &mut Vec<String>),
     ) -> std::result::Result<(), String> {
-        let is_clean = one.found.record.consistency == Consistency::Clean;
-        let is_marked = volume.level.is_redundant() && !is_clean;
+        let is_marked = volume.level.is_redundant() && !is_known_to_agree(one.found);
         if is_marked {
             marked.extend(volume.first_region..volume.end_region());
+            let why = match one.found.record.consistency {
+                Consistency::Clean => "has a partial parity log, which is not applied",
+                Consistency::Dirty | Consistency::DirtyFrom(_) => "was not cleanly shut down",
+            };
             notes.push(format!(
-                "'{}' was not cleanly shut down: a resync runs in the background, and the volume can be used meanwhile",
+                "'{}' {why}: a resync runs in the background, and the volume can be used meanwhile",
                 volume.name
             ));
         }
@@ -242,6 +245,11 @@ impl Foreign {
     }
 }
 
+/// Whether parity and copies agree for sure. Linux md marks no crash where there is a partial parity log, which is not applied here.
+fn is_known_to_agree(found: &FoundVolume) -> bool {
+    found.record.consistency == Consistency::Clean && !found.record.features.contains(&Feature::Ppl)
+}
+
 /// How a volume lies on its drives, if that is as SoftROC's volumes lie.
 fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
     let way = foreign_way(found)?;
@@ -253,14 +261,10 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
         let why = found.reasons.join("; ");
         return Err(if why.is_empty() { "not all of its data can be read".into() } else { why });
     }
-    if found.record.features.contains(&Feature::BadBlocks) {
-        return Err("it has a list of bad blocks, which would be lost".into());
-    }
-    if found.state == State::Degraded && found.record.consistency != Consistency::Clean {
-        return Err(
-            "it is degraded and was not cleanly shut down, so that the missing member's data cannot be computed where it was being written"
-                .into(),
-        );
+    if found.state == State::Degraded && !is_known_to_agree(found) {
+        return Err("it is degraded and was not cleanly shut down, or has a partial parity log that is not \
+             applied, so that the missing member's data cannot be computed where it was being written"
+            .into());
     }
     let section = match (&way, &found.sections[..]) {
         (Some(way), _) => way.was,

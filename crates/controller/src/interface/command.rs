@@ -4,7 +4,7 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{
-    AddSpare, AlarmSetting, DiscardLog, DiskKind, DriveCost, ReshapeVolume, SetNumbers, SetPolicy,
+    AddSpare, AlarmSetting, Coercion, DiscardLog, DiskKind, DriveCost, ReshapeVolume, SetNumbers, SetPolicy,
     SetSchedule, SetTask, StartTask,
 };
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
@@ -430,6 +430,9 @@ pub struct CreateVolume {
     /// Which sectors hosts are told of; none: those of its drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sector_format: Option<SectorFormat>,
+    /// What the size of its drives is rounded down to before it is used, so that a drive a little smaller can replace one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coercion: Option<Coercion>,
     /// What the drives hold may be lost.
     #[serde(default)]
     pub destroy_data: bool,

@@ -10,6 +10,7 @@
 mod alarm;
 mod audit;
 mod caller;
+mod coercion;
 mod command;
 mod costs;
 mod disks;
@@ -35,6 +36,7 @@ mod ups;
 pub use alarm::{AlarmInfo, AlarmSetting};
 pub use audit::{AuditEntry, AuditOutcome, OrderGiven};
 pub use caller::{Caller, Origin};
+pub use coercion::Coercion;
 pub use command::{Command, CreateVolume, Explain};
 pub use costs::DriveCost;
 pub use disks::{

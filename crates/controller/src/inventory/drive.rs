@@ -8,7 +8,7 @@ use crate::signals::Attention;
 use env::{DriveKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::{ByteCount, SectorSize};
 
@@ -76,10 +76,19 @@ pub(crate) struct Drive {
     /// Whether it was asked for its health and has not answered.
     pub(super) is_asked: Cell<bool>,
     pub(super) attention: Rc<Attention>,
+    /// All drives that are registered.
+    registered: Weak<RefCell<Vec<Rc<Drive>>>>,
+    /// The drive that it is another path to, when it was looked at last.
+    first_path: RefCell<Option<String>>,
 }
 
 impl Drive {
-    pub(crate) fn new(name: String, spec: &str, attention: &Rc<Attention>) -> Drive {
+    pub(crate) fn new(
+        name: String,
+        spec: &str,
+        attention: &Rc<Attention>,
+        registered: &Rc<RefCell<Vec<Rc<Drive>>>>,
+    ) -> Drive {
         Drive {
             name,
             spec: spec.to_owned(),
@@ -106,7 +115,33 @@ impl Drive {
             is_late: Cell::new(false),
             is_asked: Cell::new(false),
             attention: attention.clone(),
+            registered: Rc::downgrade(registered),
+            first_path: RefCell::default(),
         }
+    }
+
+    /// The drive that it is another path to, when it was looked at last: then it is not used.
+    pub(crate) fn first_path(&self) -> Option<String> {
+        self.first_path.borrow().clone()
+    }
+
+    /// It is open, or is no path to a drive that is.
+    pub(super) fn set_first_path(&self, first: Option<String>) {
+        self.first_path.replace(first);
+    }
+
+    /// A registered drive that is open and is the same storage as this one, which was opened so just now.
+    pub(super) fn find_first_path(&self, access: &Access) -> Option<String> {
+        let registered = self.registered.upgrade()?;
+        let (registered, info) = (registered.borrow(), access.info());
+        let is_first = |other: &&Rc<Drive>| {
+            !std::ptr::eq(&raw const ***other, &raw const *self)
+                && other.access().is_some_and(|access| {
+                    // One device under two names is refused under one of them.
+                    access.info().identity != info.identity && access.info().is_same_storage(info)
+                })
+        };
+        registered.iter().find(is_first).map(|first| first.name.clone())
     }
 
     /// The way to it, if it is open.
@@ -211,6 +246,15 @@ impl Drive {
         }
     }
 
+    /// What its label calls the drive itself; `None` where it has none.
+    pub(super) fn own_label(&self) -> Option<Uuid> {
+        match &*self.label.borrow() {
+            LabelSeen::Sound(carried) => Some(carried.content.drive()),
+            LabelSeen::Log(label) => Some(label.device),
+            LabelSeen::Headless(_) | LabelSeen::Foreign(_) | LabelSeen::Bad(_) | LabelSeen::Blank => None,
+        }
+    }
+
     /// What tells it from others for as long as it lives, whatever it holds: of a device its serial number, as device
     /// numbers are given anew at each start. `None` where nothing does, or while it is not open.
     pub(crate) fn lasting_identity(&self) -> Option<String> {
@@ -219,7 +263,10 @@ impl Drive {
         let hardware = &info.hardware;
         match (info.kind, &hardware.serial) {
             (DriveKind::BlockDevice, Some(serial)) => {
-                Some(format!("serial:{} {serial}", hardware.model.as_deref().unwrap_or_default()))
+                // All partitions of a disk say its serial number.
+                let part = hardware.partition.as_ref().map(|part| format!(" partition {}", part.number));
+                let (model, part) = (hardware.model.as_deref().unwrap_or_default(), part.unwrap_or_default());
+                Some(format!("serial:{model} {serial}{part}"))
             }
             (DriveKind::BlockDevice, None) => None,
             _ => Some(info.identity.0.clone()),

@@ -13,6 +13,7 @@
 //! **Who may call it**: every room above; it knows of arrays only what a label says.
 
 pub(crate) mod access;
+mod apart;
 mod deleted;
 mod drive;
 mod failed;
@@ -70,7 +71,7 @@ pub(crate) struct Inventory {
     env: Env,
     events: Rc<Events>,
     attention: Rc<Attention>,
-    drives: RefCell<Vec<Rc<Drive>>>,
+    drives: Rc<RefCell<Vec<Rc<Drive>>>>,
     /// Drives whose first look after the start is not over.
     opening: opening::Opening,
     /// Drives that a command names, and that are not registered.
@@ -97,7 +98,7 @@ impl Inventory {
             env: env.clone(),
             events: events.clone(),
             attention: attention.clone(),
-            drives: RefCell::default(),
+            drives: Rc::default(),
             opening: opening::Opening::default(),
             newcomers: RefCell::default(),
             health: RefCell::default(),
@@ -232,11 +233,11 @@ impl Inventory {
 
     /// Another drive of the inventory that is the same drive under another name.
     pub(crate) fn same_drive(&self, drive: &Drive) -> Option<Rc<Drive>> {
-        let identity = drive.access()?.info().identity.clone();
+        let info = drive.access()?.info().clone();
         let drives = self.drives.borrow();
         let same = |other: &&Rc<Drive>| {
             other.name != drive.name
-                && other.access().is_some_and(|access| access.info().identity == identity)
+                && other.access().is_some_and(|access| access.info().is_same_storage(&info))
         };
         drives.iter().find(same).cloned()
     }

@@ -11,11 +11,14 @@
 //! is in it.) A drive keeps its numbers by what tells it from others for as long as it lives ([`Drive::lasting_identity`]), by its
 //! name where nothing does. What lives in memory alone has its numbers until the process ends.
 
+mod rows;
+
 use super::{Drive, Inventory};
 use crate::events::EventCode;
 use crate::interface::{DriveNumber, DriveNumbers, Error, ErrorKind, Numbered, Result, SetNumbers};
 use crate::statefile::{Place, StateFile, Trouble};
 use ondisk::Uuid;
+use rows::{DriveRow, Enclosure, Seen};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -64,45 +67,12 @@ pub(super) struct Given {
     volume: Vec<Row>,
 }
 
-/// An enclosure and its number.
-#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
-#[serde(deny_unknown_fields)]
-struct Enclosure {
-    name: String,
-    number: u32,
-}
-
-/// A drive and its numbers.
-#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
-#[serde(deny_unknown_fields)]
-struct DriveRow {
-    /// What tells it from others.
-    identity: String,
-    /// How it was called when it was seen last.
-    name: String,
-    enclosure: u32,
-    slot: u32,
-    device: u32,
-    /// Whether it ends with the process.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    passing: bool,
-}
-
 /// An array or a volume and its number.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
 struct Row {
     uuid: Uuid,
     number: u32,
-}
-
-/// What a drive says of its place and of itself.
-struct Seen<'a> {
-    name: &'a str,
-    identity: Option<String>,
-    enclosure: Option<String>,
-    bay: Option<u32>,
-    passing: bool,
 }
 
 /// The next number of a kind.
@@ -120,85 +90,6 @@ impl Given {
         }
     }
 
-    fn enclosure(&mut self, name: Option<&str>) -> u32 {
-        let Some(name) = name else { return NO_ENCLOSURE };
-        if let Some(known) = self.enclosure.iter().find(|one| one.name == name) {
-            return known.number;
-        }
-        if self.next_enclosure == NO_ENCLOSURE {
-            self.next_enclosure += 1;
-        }
-        let number = take(&mut self.next_enclosure);
-        self.enclosure.push(Enclosure { name: name.to_owned(), number });
-        number
-    }
-
-    /// Numbers for a drive.
-    fn drive(&mut self, seen: &Seen<'_>) {
-        let by_name = format!("name:{}", seen.name);
-        let known = match &seen.identity {
-            // It may have been known by its name, before it could be opened.
-            Some(identity) => {
-                let own = self.drive.iter().position(|row| row.identity == *identity);
-                own.or_else(|| self.drive.iter().position(|row| row.identity == by_name))
-            }
-            None => self.drive.iter().rposition(|row| row.name == seen.name),
-        };
-        let Some(known) = known else {
-            let enclosure = self.enclosure(seen.enclosure.as_deref());
-            let slot = match seen.bay.filter(|_| seen.enclosure.is_some()) {
-                Some(bay) => bay,
-                None => take(&mut self.next_slot),
-            };
-            let identity = seen.identity.clone().unwrap_or(by_name);
-            let (name, passing, device) = (seen.name.to_owned(), seen.passing, take(&mut self.next_device));
-            self.drive.push(DriveRow { identity, name, enclosure, slot, device, passing });
-            return;
-        };
-        let place = match (&seen.enclosure, seen.bay) {
-            (Some(name), Some(bay)) => Some((self.enclosure(Some(name)), bay)),
-            _ => None,
-        };
-        let row = &mut self.drive[known];
-        if let Some(identity) = &seen.identity {
-            (row.identity, row.name) = (identity.clone(), seen.name.to_owned());
-        }
-        if let Some((enclosure, slot)) = place {
-            (row.enclosure, row.slot) = (enclosure, slot);
-        }
-    }
-
-    /// Gives a drive the numbers of an order; what it is known by. Its place stays where the drive itself says where it is.
-    fn set_drive(&mut self, seen: &Seen<'_>, to: &DriveNumber) -> Option<String> {
-        let is_it = |row: &DriveRow| match &seen.identity {
-            Some(identity) => row.identity == *identity,
-            None => row.name == seen.name,
-        };
-        let at = self.drive.iter().rposition(is_it)?;
-        self.drive[at].device = to.device;
-        self.next_device = self.next_device.max(to.device.saturating_add(1));
-        match &seen.enclosure {
-            None => {
-                (self.drive[at].enclosure, self.drive[at].slot) = (to.enclosure, to.slot);
-                self.next_slot = self.next_slot.max(to.slot.saturating_add(1));
-            }
-            Some(name) => self.set_enclosure(name, to.enclosure),
-        }
-        Some(self.drive[at].identity.clone())
-    }
-
-    /// Gives an enclosure a number that no other one has.
-    fn set_enclosure(&mut self, name: &str, number: u32) {
-        let is_taken = self.enclosure.iter().any(|one| one.number == number && one.name != name);
-        let Some(one) = self.enclosure.iter_mut().find(|one| one.name == name) else { return };
-        if is_taken || number == NO_ENCLOSURE || one.number == number {
-            return;
-        }
-        let before = std::mem::replace(&mut one.number, number);
-        self.drive.iter_mut().filter(|row| row.enclosure == before).for_each(|row| row.enclosure = number);
-        self.next_enclosure = self.next_enclosure.max(number.saturating_add(1));
-    }
-
     /// Gives arrays or volumes the numbers of an order. What had one of them, and is not named, gets another one.
     fn set_rows(rows: &mut [Row], next: &mut u32, to: &[(Uuid, u32)]) {
         for (uuid, number) in to {
@@ -211,24 +102,6 @@ impl Given {
                 row.number = take(next);
             }
         }
-    }
-
-    /// Drives that are not named, and have a number that an order gave to another one, get new ones.
-    fn move_others(&mut self, named: &[String]) {
-        let devices: BTreeSet<u32> = self.taken(named, |row| row.device);
-        let places: BTreeSet<(u32, u32)> = self.taken(named, |row| (row.enclosure, row.slot));
-        for row in self.drive.iter_mut().filter(|row| !named.contains(&row.identity)) {
-            if devices.contains(&row.device) {
-                row.device = take(&mut self.next_device);
-            }
-            if row.enclosure == NO_ENCLOSURE && places.contains(&(row.enclosure, row.slot)) {
-                row.slot = take(&mut self.next_slot);
-            }
-        }
-    }
-
-    fn taken<T: Ord>(&self, named: &[String], what: impl Fn(&DriveRow) -> T) -> BTreeSet<T> {
-        self.drive.iter().filter(|row| named.contains(&row.identity)).map(what).collect()
     }
 
     /// Lets go of what was gone longest, where there is too much of it.
@@ -307,9 +180,8 @@ impl Inventory {
         let _turn = self.numbering.take(1).await;
         let mut given = self.numbers.borrow().clone();
         let drives = self.drives();
-        for drive in &drives {
-            given.drive(&seen(drive));
-        }
+        let all: Vec<Seen<'_>> = drives.iter().map(|drive| seen(drive)).collect();
+        given.drives(&all);
         for (array, volumes) in arrays {
             Given::number(&mut given.group, &mut given.next_group, *array);
             for volume in volumes {
@@ -341,7 +213,7 @@ impl Inventory {
         distinct("place", set.drives.iter().map(|drive| (drive.enclosure, drive.slot)))?;
         let _turn = self.numbering.take(1).await;
         let mut given = self.numbers.borrow().clone();
-        let named: Vec<String> =
+        let named: Vec<usize> =
             drives.iter().filter_map(|(drive, to)| given.set_drive(&seen(drive), to)).collect();
         given.move_others(&named);
         Given::set_rows(&mut given.group, &mut given.next_group, &arrays);
@@ -397,10 +269,8 @@ impl Inventory {
     /// The numbers of a drive, or of what was called so when it was there.
     pub(crate) fn numbers_of(&self, drive: Option<&Drive>, name: &str) -> Option<DriveNumbers> {
         let given = self.numbers.borrow();
-        let identity = drive.and_then(Drive::lasting_identity);
-        let by_identity =
-            identity.and_then(|identity| given.drive.iter().find(|row| row.identity == identity));
-        let row = by_identity.or_else(|| given.drive.iter().rfind(|row| row.name == name))?;
+        let row = given.row_of(drive.and_then(Drive::lasting_identity).as_deref(), name)?;
+        let row = &given.drive[row];
         let provisional = given.unreadable.is_some();
         Some(DriveNumbers { enclosure: row.enclosure, slot: row.slot, device: row.device, provisional })
     }
@@ -476,83 +346,6 @@ fn seen(drive: &Drive) -> Seen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn seen<'a>(name: &'a str, identity: Option<&str>, place: Option<(&str, u32)>) -> Seen<'a> {
-        Seen {
-            name,
-            identity: identity.map(str::to_owned),
-            enclosure: place.map(|(enclosure, _)| enclosure.to_owned()),
-            bay: place.map(|(_, bay)| bay),
-            passing: false,
-        }
-    }
-
-    fn numbers(given: &Given) -> Vec<(u32, u32, u32)> {
-        given.drive.iter().map(|row| (row.enclosure, row.slot, row.device)).collect()
-    }
-
-    #[test]
-    fn a_drive_keeps_its_numbers_under_another_name_and_nobody_else_gets_them() {
-        let mut given = Given::default();
-        for (name, identity) in [("a", "1"), ("b", "2"), ("a", "1"), ("c", "2"), ("b", "3")] {
-            given.drive(&seen(name, Some(identity), None));
-        }
-        assert_eq!(numbers(&given), [(252, 0, 0), (252, 1, 1), (252, 2, 2)]);
-        // One that cannot be opened is known by its name, and keeps its numbers when it can be.
-        given.drive(&seen("d", None, None));
-        given.drive(&seen("d", Some("4"), None));
-        given.drive(&seen("d", None, None));
-        assert_eq!(numbers(&given).len(), 4);
-        assert_eq!(given.drive[3].identity, "4");
-    }
-
-    #[test]
-    fn a_bay_has_its_own_number_and_a_drive_that_moves_gets_it() {
-        let mut given = Given::default();
-        given.drive(&seen("a", Some("1"), Some(("shelf", 7))));
-        given.drive(&seen("b", Some("2"), None));
-        given.drive(&seen("a", Some("1"), Some(("shelf", 9))));
-        assert_eq!(numbers(&given), [(0, 9, 0), (252, 0, 1)]);
-    }
-
-    #[test]
-    fn numbers_that_are_given_back_are_had_by_nothing_else() {
-        let mut given = Given::default();
-        for (name, identity) in [("a", "1"), ("b", "2"), ("c", "3")] {
-            given.drive(&seen(name, Some(identity), None));
-        }
-        let uuid = |number: u8| Uuid([number; 16]);
-        (1..=3).for_each(|at| Given::number(&mut given.volume, &mut given.next_volume, uuid(at)));
-        // Two are exchanged, and the third has to give way.
-        for (name, identity, number) in [("a", "1", 2), ("b", "2", 0)] {
-            let to = DriveNumber { drive: name.into(), enclosure: 252, slot: number + 5, device: number };
-            given.set_drive(&seen(name, Some(identity), None), &to);
-        }
-        given.move_others(&["1".to_owned(), "2".to_owned()]);
-        assert_eq!(numbers(&given), [(252, 7, 2), (252, 5, 0), (252, 2, 3)]);
-        Given::set_rows(&mut given.volume, &mut given.next_volume, &[(uuid(1), 2), (uuid(2), 9)]);
-        let volumes: Vec<u32> = given.volume.iter().map(|row| row.number).collect();
-        assert_eq!(volumes, [2, 9, 10]);
-        // What is new gets a number that nothing has.
-        given.drive(&seen("d", Some("4"), None));
-        Given::number(&mut given.volume, &mut given.next_volume, uuid(4));
-        assert_eq!(numbers(&given)[3], (252, 8, 4));
-        assert_eq!(given.volume[3].number, 11);
-    }
-
-    #[test]
-    fn a_drive_that_says_where_it_is_keeps_its_bay_and_its_enclosure_gets_the_number() {
-        let mut given = Given::default();
-        given.drive(&seen("a", Some("1"), Some(("shelf", 7))));
-        given.drive(&seen("b", Some("2"), Some(("other", 7))));
-        let to = DriveNumber { drive: "a".into(), enclosure: 4, slot: 99, device: 6 };
-        given.set_drive(&seen("a", Some("1"), Some(("shelf", 7))), &to);
-        assert_eq!(numbers(&given), [(4, 7, 6), (1, 7, 1)]);
-        // A number that another enclosure has is not given twice.
-        let to = DriveNumber { enclosure: 1, ..to };
-        given.set_drive(&seen("a", Some("1"), Some(("shelf", 7))), &to);
-        assert_eq!(numbers(&given)[0].0, 4);
-    }
 
     #[test]
     fn what_is_gone_is_forgotten_in_the_end_and_its_number_never_given_again() {

@@ -128,7 +128,7 @@ impl Inventory {
         let same =
             newcomers.iter().find(|newcomer| newcomer.drive.name == name && newcomer.drive.spec == spec);
         same.map_or_else(
-            || Rc::new(Drive::new(name, spec, &self.attention)),
+            || Rc::new(Drive::new(name, spec, &self.attention, &self.drives)),
             |newcomer| newcomer.drive.clone(),
         )
     }

@@ -107,14 +107,23 @@ impl Question {
         opened.map_err(|error| unavailable(&self.name, &error))
     }
 
+    /// The way to the drive that is open, unless its name leads to something else by now: to a file that was made again under that name, or to another
+    /// device. What was opened is used by nobody.
+    async fn held_still(&self) -> Option<Access> {
+        let held = self.held.clone()?;
+        let changed = held.source.look().await.is_err_and(|error| error.kind == IoErrorKind::Changed);
+        (!changed).then_some(held)
+    }
+
     async fn ask(self) -> Found {
         self.look().await.unwrap_or_else(Found::Unusable)
     }
 
     async fn look(&self) -> Result<Found, Error> {
-        let mut opened = self.held.is_none();
-        let mut access = match &self.held {
-            Some(access) => access.clone(),
+        let held = self.held_still().await;
+        let mut opened = held.is_none();
+        let mut access = match held {
+            Some(access) => access,
             None => self.open().await?,
         };
         let mut read = access.read_label().await;
@@ -231,6 +240,17 @@ impl Drive {
                 return self.set_problem(Some(error));
             }
         };
+        let second = ways.as_ref().filter(|_| opened.is_some());
+        let first = second.and_then(|(access, _)| self.find_first_path(access));
+        self.set_first_path(first.clone());
+        if let Some(first) = first {
+            self.switch_to(None, None);
+            let sentence = format!(
+                "drive {} is another path to drive {first}, which is open; a second path is not used",
+                self.name
+            );
+            return self.set_problem(Some(Error::new(ErrorKind::InUse, sentence)));
+        }
         if let Some((access, whole)) = ways {
             self.switch_to(Some(&access), whole.as_ref());
         }

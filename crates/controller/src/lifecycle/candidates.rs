@@ -42,6 +42,17 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
+    /// Whether another one lies on the same disk, and is lost with it.
+    pub(super) fn is_on_same_disk(&self, other: &Candidate) -> bool {
+        let (own, its) = (self.drive.access(), other.drive.access());
+        own.zip(its).is_some_and(|(own, its)| own.info().is_on_same_disk(its.info()))
+    }
+
+    /// The disk that it is a partition of.
+    fn disk(&self) -> Option<String> {
+        Some(self.drive.access()?.info().hardware.partition.as_ref()?.disk.clone())
+    }
+
     /// What a new volume has to know of it.
     pub(super) fn measure(&self) -> Measure<'_> {
         let Candidate { drive, size, sector, rotational, .. } = self;
@@ -131,7 +142,7 @@ impl Lifecycle {
                 rotational: info.rotational,
             };
             let twin = candidates.iter().find(|other| {
-                other.drive.access().is_some_and(|access| access.info().identity == info.identity)
+                other.drive.access().is_some_and(|access| access.info().is_same_storage(&info))
             });
             let twin = twin.map(|other| other.drive.name.clone());
             candidates.push(candidate);
@@ -151,9 +162,41 @@ impl Lifecycle {
                 );
                 return Err(Error::new(ErrorKind::Unavailable, sentence));
             }
+            self.check_not_used_already(spec, &drive)?;
             self.check_content(spec, &drive, taken).await?;
         }
         Ok(())
+    }
+
+    /// Refuses a drive whose label another drive has that is in use: whatever may be lost of it, it may be the same storage under another name.
+    fn check_not_used_already(&self, spec: &str, drive: &Rc<Drive>) -> Result<()> {
+        let is_used = |other: &Rc<Drive>| !Rc::ptr_eq(other, drive) && self.arrays.is_in_use(other);
+        let member = drive.member_label().and_then(|own| {
+            let array = self.arrays.get(own.array)?;
+            array.drive(array.label().slot_of(own.drive)?)
+        });
+        let device = drive.log_label().and_then(|own| {
+            let has_it = |other: &Rc<Drive>| {
+                other.log_label().is_some_and(|label| (label.log, label.device) == (own.log, own.device))
+            };
+            self.inventory.drives().into_iter().find(|other| !Rc::ptr_eq(other, drive) && has_it(other))
+        });
+        let spare = drive.spare().and_then(|own| {
+            let has_it = |other: &Rc<Drive>| other.spare().is_some_and(|spare| spare.drive == own.drive);
+            self.inventory.drives().into_iter().find(|other| !Rc::ptr_eq(other, drive) && has_it(other))
+        });
+        let is_other = |other: &Rc<Drive>| !Rc::ptr_eq(other, drive);
+        let of_use = member.or(device).filter(is_used).or(spare.filter(is_other));
+        match of_use {
+            Some(other) => Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "drive {spec} has the label of drive {}, which is in use: it is the same storage under another name, or a copy of it; choose another drive",
+                    other.name
+                ),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a drive that belongs to an array, unless that one is not started and may be lost.
@@ -281,6 +324,20 @@ impl Lifecycle {
         self.inventory.add(new).await
     }
 
+    /// The same for drives that get new labels: none of them may be another one under a second name.
+    ///
+    /// # Errors
+    /// When two are the same, or that cannot be found out; when it cannot be stored.
+    pub(crate) async fn adopt_apart(&self, candidates: &[Candidate]) -> Result<()> {
+        self.adopt(candidates).await?;
+        let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
+        let mut beside = self.inventory.drives();
+        beside.retain(|drive| {
+            !self.arrays.is_in_use(drive) && drives.iter().all(|other| !Rc::ptr_eq(other, drive))
+        });
+        self.inventory.tell_apart(&drives, &beside).await
+    }
+
     /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
     pub(crate) async fn let_go(&self, candidates: &[Candidate]) {
         let new = candidates.iter().filter(|candidate| candidate.is_new);
@@ -290,4 +347,17 @@ impl Lifecycle {
             tracing::warn!("drives that were not taken stay registered: {error}");
         }
     }
+}
+
+/// That drives are partitions of one disk: a sentence for each pair of neighbours, where drives are lost together.
+pub(super) fn on_one_disk(candidates: &[Candidate]) -> Vec<String> {
+    let is_with = |at: usize| {
+        let disk = candidates[at].disk()?;
+        let other = candidates[..at].iter().find(|other| other.disk().as_ref() == Some(&disk))?;
+        Some(format!(
+            "{} and {} are partitions of disk {disk}, and are lost together with it",
+            other.drive.name, candidates[at].drive.name
+        ))
+    };
+    (0..candidates.len()).filter_map(is_with).collect()
 }

@@ -34,7 +34,7 @@ use crate::events::EventCode;
 use crate::interface::{CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
-use crate::lifecycle::candidates::Candidate;
+use crate::lifecycle::candidates::{Candidate, on_one_disk};
 use crate::lifecycle::shape::{Shape, Wanted};
 use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::{RegionSet, Regions};
@@ -130,10 +130,14 @@ impl Lifecycle {
         let checked = self.check_candidates(&create.drives, create.destroy_data, &mut candidates).await;
         let shape = checked.and_then(|()| {
             let measures: Vec<_> = candidates.iter().map(Candidate::measure).collect();
-            Shape::on_drives(&wanted, &measures)
+            let mut shape = Shape::on_drives(&wanted, &measures)?;
+            if shape.geometry.level().is_redundant() {
+                shape.notes.extend(on_one_disk(&candidates));
+            }
+            Ok(shape)
         });
         let made = match shape {
-            Ok(shape) => match self.adopt(&candidates).await {
+            Ok(shape) => match self.adopt_apart(&candidates).await {
                 Ok(()) => self.make_array(create, shape, &candidates).await,
                 Err(error) => Err(error),
             },

@@ -69,7 +69,7 @@ impl Lifecycle {
             self.let_go(&candidates).await;
             return Ok((array, volume, info, Vec::from_iter(note_of_others(&along))));
         }
-        let begun = match self.adopt(&candidates).await {
+        let begun = match self.adopt_apart(&candidates).await {
             Ok(()) => self.begin((order, kept), (&array, &volume), &way, &candidates).await,
             Err(error) => Err(error),
         };

@@ -129,7 +129,7 @@ impl Lifecycle {
             }
         }
         match candidates {
-            [one, other] if !same_disk_ok && is_same_disk(&one.drive, &other.drive) => Err(invalid(format!(
+            [one, other] if !same_disk_ok && one.is_on_same_disk(other) => Err(invalid(format!(
                 "{} and {} lie on one disk, and are lost together; choose another drive, or use --yes",
                 one.drive.name, other.drive.name
             ))),
@@ -198,7 +198,7 @@ impl Lifecycle {
             devices,
             place: Vec::new(),
         };
-        self.adopt(candidates).await?;
+        self.adopt_apart(candidates).await?;
         if let Err(error) = self.write_log_labels(candidates, &label).await {
             let drives = candidates.iter().map(|candidate| &candidate.drive);
             self.erase_log_labels(drives.filter(|drive| drive.log_label().is_some())).await;
@@ -367,21 +367,4 @@ fn missing_device(name: &str, used_bytes: u64) -> LogDeviceInfo {
         size_bytes: None,
         used_bytes,
     }
-}
-
-/// Whether two drives lie on one disk, as far as the machine tells: partitions of one, or files of one file system.
-fn is_same_disk(one: &Drive, other: &Drive) -> bool {
-    let (Some(one), Some(other)) = (one.access(), other.access()) else { return false };
-    let (one, other) = (one.info(), other.info());
-    let file_system = |info: &env::DriveInfo| match info.kind {
-        // `file:MAJOR:MINOR:INODE`
-        DriveKind::File if info.identity.0.starts_with("file:") => {
-            info.identity.0.rsplit_once(':').map(|(system, _)| system.to_owned())
-        }
-        _ => None,
-    };
-    let is_one_system = file_system(one).is_some_and(|system| file_system(other) == Some(system));
-    let (one, other) = (&one.hardware, &other.hardware);
-    let is_one_device = one.serial.is_some() && (&one.serial, &one.model) == (&other.serial, &other.model);
-    is_one_system || is_one_device
 }

@@ -292,7 +292,7 @@ impl Lifecycle {
                 return Err(error);
             }
         };
-        let replaced = match self.adopt(&candidates).await {
+        let replaced = match self.adopt_apart(&candidates).await {
             Ok(()) => self.replace_with(&array, slot, &drive, None).await,
             Err(error) => Err(error),
         };

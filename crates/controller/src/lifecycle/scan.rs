@@ -31,6 +31,13 @@ impl Lifecycle {
             ));
         }
         drive.look(&self.env).await;
+        if let Some(first) = drive.first_path() {
+            // It is listed, and tried again when the other one is gone.
+            let new = if known.is_none() { vec![drive.clone()] } else { Vec::new() };
+            self.inventory.add(new).await?;
+            let note = format!("drive {spec} is another path to drive {first}; a second path is not used");
+            return Ok((drive, vec![note]));
+        }
         if drive.access().is_none() {
             let gone = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
             return Err(drive.problem().unwrap_or_else(gone));

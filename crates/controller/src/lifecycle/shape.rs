@@ -1,7 +1,7 @@
 //! What a new volume is like: from what was asked for, and what the drives have.
 
 use crate::arrays::extents::{self, free_end};
-use crate::interface::{CreateVolume, Error, ErrorKind, Result};
+use crate::interface::{Coercion, CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement};
 use ondisk::{Label, TailPlace};
@@ -18,6 +18,7 @@ pub(crate) struct Wanted {
     shape: layout::Shape,
     strip: Option<StripSize>,
     size: Option<ByteCount>,
+    coercion: Coercion,
 }
 
 impl Wanted {
@@ -31,7 +32,12 @@ impl Wanted {
         }
         shape.check().map_err(invalid)?;
         let strip = create.strip_bytes.map(|bytes| StripSize::new(ByteCount(bytes)).map_err(invalid));
-        Ok(Wanted { shape, strip: strip.transpose()?, size: create.size_bytes.map(ByteCount) })
+        Ok(Wanted {
+            shape,
+            strip: strip.transpose()?,
+            size: create.size_bytes.map(ByteCount),
+            coercion: create.coercion.unwrap_or_default(),
+        })
     }
 
     fn strip(&self, rotational: bool) -> StripSize {
@@ -83,7 +89,7 @@ impl Shape {
     /// On drives that hold nothing else.
     pub(super) fn on_drives(wanted: &Wanted, drives: &[Measure<'_>]) -> Result<Shape> {
         let strip = wanted.strip(drives.iter().any(|drive| drive.rotational));
-        let (room, mut notes) = room(drives, strip)?;
+        let (room, mut notes) = room(drives, wanted.coercion, strip)?;
         let sectors = drives.iter().map(|drive| drive.sector);
         let sector = sectors.clone().max().unwrap_or_default();
         if sectors.min() != Some(sector) {
@@ -93,7 +99,15 @@ impl Shape {
             ));
         }
         let gaps = extents::free_bytes(None, room, strip);
-        let (geometry, start_bytes, capacity) = place(wanted, strip, sector, &gaps, "")?;
+        let placed = place(wanted, strip, sector, &gaps, "");
+        let is_rounded = drives.iter().any(|drive| wanted.coercion.used_of(drive.size) < drive.size);
+        let (geometry, start_bytes, capacity) = match placed {
+            Err(mut error) if is_rounded => {
+                error.message += "; with --coercion none the size of drives is not rounded down";
+                return Err(error);
+            }
+            placed => placed?,
+        };
         Ok(Shape { geometry, start_bytes, capacity, sector, notes })
     }
 
@@ -103,7 +117,7 @@ impl Shape {
             drives.iter().filter_map(|drive| drive.access()).map(|access| access.info().clone()).collect();
         let strip = wanted.strip(infos.iter().any(|info| info.rotational));
         let sector = infos.iter().map(|info| info.logical_sector).max().unwrap_or_default();
-        let room = free_end(infos.iter().map(|info| info.size), label.tail);
+        let room = free_end(infos.iter().map(|info| wanted.coercion.used_of(info.size)), label.tail);
         let gaps = extents::free_bytes(Some(label), room, strip);
         if gaps.is_empty() {
             let sentence = format!(
@@ -165,15 +179,26 @@ fn rounded(geometry: Geometry) -> Result<Geometry> {
     }
 }
 
-/// How much of each drive can be used: as much as the smallest has before its label.
-fn room(drives: &[Measure<'_>], strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
+/// That a drive is used as smaller than it is, to be read behind its size.
+fn rounded_to(size: ByteCount, used: ByteCount, coercion: Coercion) -> String {
+    match used < size {
+        true => format!(", of which {used} are used with --coercion {}", coercion.name()),
+        false => String::new(),
+    }
+}
+
+/// How much of each drive can be used: as much as the smallest, rounded down, has before its label.
+fn room(drives: &[Measure<'_>], coercion: Coercion, strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
     let mut smallest: Option<(ByteCount, &Measure<'_>)> = None;
     for drive in drives {
-        let room = free_end([drive.size].into_iter(), TailPlace::End);
+        let used = coercion.used_of(drive.size);
+        let room = free_end([used].into_iter(), TailPlace::End);
         if room < strip.bytes() {
             return Err(invalid(format!(
-                "drive {} is too small: it has {}, and a member needs one strip of {strip} and 32 MiB for its label",
-                drive.name, drive.size
+                "drive {} is too small: it has {}{}, and a member needs one strip of {strip} and 32 MiB for its label",
+                drive.name,
+                drive.size,
+                rounded_to(drive.size, used, coercion)
             )));
         }
         if smallest.is_none_or(|(other, _)| room < other) {

@@ -60,7 +60,7 @@ impl Reconciler {
             .await;
         let made = match checked {
             Ok(()) => match candidates.first() {
-                Some(candidate) => match self.lifecycle.adopt(&candidates).await {
+                Some(candidate) => match self.lifecycle.adopt_apart(&candidates).await {
                     Ok(()) => self.make_spare(&candidate.drive, scope, &add).await,
                     Err(error) => Err(error),
                 },

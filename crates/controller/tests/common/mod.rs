@@ -384,6 +384,8 @@ pub fn create(name: &str, level: &str, drives: &[&str]) -> Command {
         name: name.into(),
         level: level.into(),
         drives: drives.iter().map(ToString::to_string).collect(),
+        // Its drives have hardly more than a volume needs.
+        coercion: Some(controller::Coercion::None),
         ..CreateVolume::default()
     })
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use env::BUCKET_BOUNDS_NS;
-use rusqlite::{Connection, ErrorCode, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -78,10 +78,27 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// Opens the file, or makes it, with at most so many bytes.
 pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
-    // Nobody else may read it.
-    let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-    made.map_err(|error| Unusable::ForNow(format!("it cannot be opened: {error}")))?;
-    let mut connection = Connection::open(path)?;
+    let failed = |error: std::io::Error| Unusable::ForNow(format!("it cannot be opened: {error}"));
+    match path.symlink_metadata() {
+        Ok(found) if found.is_symlink() => {
+            return Err(Unusable::File("it is a symbolic link, which is not followed".to_owned()));
+        }
+        Ok(_) => {}
+        // Nobody else may read it.
+        Err(_) => {
+            let made = std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
+            match made {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                _ => {}
+            }
+        }
+    }
+    // SQLite takes a link anywhere in a path for one to the file.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(failed)?;
+    let path = folder.join(path.file_name().unwrap_or_default());
+    let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut connection = Connection::open_with_flags(path, flags)?;
     check(&mut connection)?;
     let pages = i64::try_from(bytes / PAGE).unwrap_or(i64::MAX);
     connection.pragma_update(None, "max_page_count", pages)?;
@@ -152,7 +169,7 @@ pub(super) fn set_aside(path: &Path) -> Result<String, String> {
     for number in 1..=MOST_ASIDE {
         let suffix = format!(".unreadable-{number}");
         let aside = beside(path, &suffix);
-        if aside.exists() {
+        if aside.symlink_metadata().is_ok() {
             continue;
         }
         // The journal first: a new file must not find that of another one.

@@ -47,7 +47,7 @@ fn escaped(value: &str) -> String {
     for c in value.chars() {
         match c {
             '"' | '\\' | ']' => out.extend(['\\', c]),
-            c if c.is_control() => out.push(' '),
+            c if units::is_unprintable(c) => out.push(' '),
             c => out.push(c),
         }
     }

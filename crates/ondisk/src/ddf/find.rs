@@ -8,14 +8,10 @@ use super::copies::{CopyReport, CopyState, Raw, RawCopy, choose};
 use super::header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Section};
 use super::site::{self, Site};
 use super::structure::Structure;
-use crate::foreign::{Glimpse, Got};
+use crate::foreign::{Glimpse, Got, search_steps};
 use crate::tail::{FRONT_ANCHOR, TailPlace};
 use crate::{Error, ErrorKind, Result};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
-
-/// What the search reads of a drive's end, and how much of it at a time.
-const SEARCHED: u64 = 32 << 20;
-const SEARCH_STEP: u64 = 1 << 20;
 
 /// How hard to look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +68,15 @@ impl Drive {
         let at = site::anchor(size, structure.coding.block, structure.place_on(size));
         let anchor = Place { at, kind: HeaderKind::Anchor };
         Drive { size, anchor, structure, copies }
+    }
+
+    /// By how much its anchor lies before the last places where one belongs; `None` where it does not.
+    pub(super) fn displaced_by(&self) -> Option<ByteCount> {
+        let belongs = |places: Vec<ByteRange>| places.iter().any(|place| place.start == self.anchor.at);
+        let is_odd = self.anchor.kind == HeaderKind::Anchor
+            && !belongs(usual_places(self.size))
+            && !belongs(places_in_front(self.size));
+        is_odd.then(|| ByteCount(self.size.0.saturating_sub(self.anchor.at.0)))
     }
 
     /// Where its copies are: each from its header to the end of its last section.
@@ -399,15 +404,7 @@ fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
 /// Headers in the last 32 MiB that can stand in for the anchor: other anchors first, then headers that lie where they
 /// say that they lie, the newest first.
 fn searched(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
-    let size = glimpse.size().0;
-    let start = size.saturating_sub(SEARCHED) / 4096 * 4096;
-    let mut steps = Vec::new();
-    let mut at = start;
-    while at < size {
-        let len = SEARCH_STEP.min(size - at);
-        steps.push(ByteRange::new(ByteOffset(at), ByteCount(len)));
-        at += len;
-    }
+    let steps = search_steps(glimpse.size());
     want(glimpse, &steps)?;
     let mut found: Vec<Anchored> = Vec::new();
     for step in steps {

@@ -18,7 +18,7 @@
 use super::copies::{CopyState, is_after};
 use super::disks::{DiskKind, DiskRecord, DiskState};
 use super::find::Drive;
-use super::header::HeaderKind;
+use super::header::{HeaderKind, Section as HeaderSection};
 use super::level::{self, Slots, What};
 use super::names::{DiskRef, Guid};
 use super::records::{SpareRecord, VolumePart};
@@ -89,6 +89,21 @@ fn notes(drive: &Drive) -> Vec<String> {
             true => "both copies of its DDF structure were being written when it was last used".to_owned(),
             false => format!("its DDF anchor is lost; the structure was found from the {from} header"),
         });
+    }
+    if let Some(back) = drive.displaced_by() {
+        notes.push(format!(
+            "holds its DDF anchor {back} before its end, where none belongs: a controller put it there, or \
+             it was copied from a \
+             smaller drive; it is read as it is"
+        ));
+    }
+    let own = drive.structure.disk(drive.structure.own.reference);
+    if own.is_some_and(|disk| disk.state.has(DiskState::UNRECOVERED_READS)) {
+        notes.push(
+            "had blocks that could not be read, as its DDF metadata say without naming them; what a copy \
+             of it has there need not be right"
+                .to_owned(),
+        );
     }
     for copy in &drive.copies {
         let name = copy.kind.name();
@@ -216,6 +231,9 @@ fn record<'a>(
     let strip = strip(structure, part).filter(|_| reading.has_strip);
     let member_size = bytes(part.blocks);
     let arrangement = match strip {
+        _ if volume.state.is_morphing() => Arrangement::Other(format!(
+            "{MORPHING} when its metadata were last written: let its controller finish that"
+        )),
         None if reading.has_strip && !matches!(reading.what, What::Other(_)) => {
             Arrangement::Other(format!("its strip is said to have 2^{} blocks", part.strip_shift))
         }
@@ -259,16 +277,16 @@ fn member(structure: &Structure, volume: &VirtualDisk, spans: &Spans) -> Option<
     let element = spans.elements().find(|(_, disk, ..)| *disk == own && own != DiskRef::NONE);
     let (role, data) = match (element, disk) {
         (Some((slot, _, start_lba, part)), _) => {
-            let range = ByteRange::new(
-                ByteOffset(structure.coding.bytes(start_lba).0),
-                structure.coding.bytes(part.blocks),
-            );
-            (disk.map_or(Role::Failed, |disk| role(disk, slot)), range)
+            (disk.map_or(Role::Failed, |disk| role(disk, slot)), bounded(structure, start_lba, part.blocks))
         }
         (None, Some(disk)) if disk.kind.is_spare() && protects(structure.spare(), disk, volume.guid) => {
             (Role::Spare, ByteRange::default())
         }
         _ => return None,
+    };
+    let (bad, excluded) = match bad_blocks(structure) {
+        Ok(bad) => (bad, None),
+        Err(why) => (Vec::new(), Some(why)),
     };
     let mut device = structure.own.guid.0.to_vec();
     device.extend(own.0.to_be_bytes());
@@ -280,7 +298,49 @@ fn member(structure: &Structure, volume: &VirtualDisk, spans: &Spans) -> Option<
         data,
         // DDF does not say how far a rebuild is.
         rebuilt: matches!(role, Role::Rebuilding(_)).then_some(ByteCount::ZERO),
+        bad,
+        excluded,
     })
+}
+
+/// The bytes of blocks; what is said to lie beyond any drive is left out.
+fn bounded(structure: &Structure, lba: u64, blocks: u64) -> ByteRange {
+    let start = structure.coding.bytes(lba).0;
+    let len = structure.coding.bytes(blocks).min(ByteCount(u64::MAX - start));
+    ByteRange::new(ByteOffset(start), len)
+}
+
+/// The blocks of its bad block log, whether the controller has moved them elsewhere or not: what the drive holds in their
+/// place is not valid.
+///
+/// # Errors
+/// When the log is damaged: a clause.
+fn bad_blocks(structure: &Structure) -> Result<Vec<ByteRange>, String> {
+    let unknown = |why: String| {
+        format!(
+            "its DDF bad block log {why}; which of its blocks are bad is not known: let its controller \
+             rebuild it"
+        )
+    };
+    let Some(log) = &structure.bad_blocks else {
+        return match structure.header.place(HeaderSection::BadBlocks).is_there() {
+            true => Err(unknown("cannot be read, or is damaged".into())),
+            false => Ok(Vec::new()),
+        };
+    };
+    let mut bad = Vec::new();
+    for (index, entry) in log.entries.iter().enumerate() {
+        let run = bounded(structure, entry.lba, entry.blocks.into());
+        if run.is_empty() {
+            return Err(unknown(format!(
+                "is damaged: entry {index} names {} blocks from block {} on",
+                entry.blocks, entry.lba
+            )));
+        }
+        bad.push(run);
+    }
+    bad.sort();
+    Ok(bad)
 }
 
 /// Whether a spare stands in for a volume.
@@ -328,6 +388,9 @@ fn identity(structure: &Structure, volume: &VirtualDisk) -> Identity {
     Identity { text: volume.guid.to_string(), bytes }
 }
 
+/// What is said of a volume that was on its way to another layout.
+const MORPHING: &str = "its layout was being changed";
+
 /// Whose RAID 6 is known to have P and Q where the standard has them. MegaRAID's driver has them the other way round.
 const SURE_OF_Q: [&str; 3] = ["SoftROC", "Linux-MD", "FreeBSD"];
 
@@ -340,7 +403,7 @@ fn features(structure: &Structure, volume: &VirtualDisk, what: &What) -> Vec<Fea
             .push(Feature::Unknown("which of its two parity strips is P depends on the controller".into()));
     }
     if volume.state.is_morphing() {
-        features.push(Feature::Unknown("its layout was being changed".into()));
+        features.push(Feature::Unknown(MORPHING.into()));
     }
     if structure.bad_blocks.as_ref().is_some_and(|log| !log.entries.is_empty()) {
         features.push(Feature::BadBlocks);

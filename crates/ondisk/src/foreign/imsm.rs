@@ -12,10 +12,13 @@
 //! All is little-endian. The metadata are the same on all drives: a drive knows which one it is by its serial number
 //! alone. Names follow mdadm's `super-intel.c`.
 
+mod limits;
+
 use super::glimpse::Glimpse;
 use super::record::{
     Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,
 };
+use super::search::Displaced;
 use super::section::Arrangement;
 use crate::bytes::{u16_at, u32_at, u64_at};
 use layout::{Level, ParityArrangement, Shape};
@@ -38,13 +41,15 @@ const NO_FAILED_DISK: u8 = 0xFF;
 /// Where a volume says what kind of migration it is in.
 const MIGRATION_TYPE: usize = 89;
 const GENERAL_MIGRATION: u8 = 3;
-const BAD_BLOCKS: u32 = 0xABAD_B10C;
+/// The state of a map whose parity or copies were never made to agree.
+const UNINITIALISED: u8 = 1;
 
 /// The metadata on a drive, whose serial number the glimpse may know.
 pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = Told::default();
     for block in [512, 4096] {
-        match metadata(glimpse, block) {
+        let at = glimpse.size().0.checked_sub(2 * block);
+        match at.and_then(|at| metadata(glimpse, block, at)) {
             Some(Ok(bytes)) => {
                 let image = Image { bytes, block };
                 told.extend(image.told(glimpse));
@@ -67,9 +72,30 @@ pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
     [512, 4096].into_iter().filter_map(anchor).collect()
 }
 
-/// Everything in order, where there is an anchor and all of it could be read.
-fn metadata(glimpse: &Glimpse, block: u64) -> Option<Result<Vec<u8>, String>> {
-    let anchor_at = glimpse.size().0.checked_sub(2 * block)?;
+/// The metadata around an anchor that a search came to, if they know of a drive that ended one block behind it.
+pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset, head: &[u8]) -> Option<Displaced> {
+    if !head.starts_with(SIGNATURE) {
+        return None;
+    }
+    let image = [512, 4096].into_iter().find_map(|block| {
+        let bytes = metadata(glimpse, block, at.0)?.ok()?;
+        let image = Image { bytes, block };
+        let was = at.0.checked_add(2 * block)?;
+        let own = glimpse.serial().map(normal_serial);
+        let is_own = |disk: usize| own.as_ref().is_none_or(|own| image.serial(disk) == *own);
+        let ended_there = (0..image.disks()).any(|disk| is_own(disk) && image.disk_size(disk).0 == was);
+        ended_there.then_some(image)
+    })?;
+    Some(Displaced {
+        what: "Intel RAID metadata".into(),
+        at,
+        was: ByteCount(at.0 + 2 * image.block),
+        told: image.told(glimpse),
+    })
+}
+
+/// Everything in order, where there is an anchor at that place and all of it could be read.
+fn metadata(glimpse: &Glimpse, block: u64, anchor_at: u64) -> Option<Result<Vec<u8>, String>> {
     let anchor = glimpse.bytes(anchor_at, block)?;
     if !anchor.starts_with(SIGNATURE) {
         return None;
@@ -146,9 +172,13 @@ impl Map<'_> {
         ((entry & (NEEDS_REBUILD - 1)) as usize, entry & NEEDS_REBUILD != 0)
     }
 
+    fn state(&self) -> u8 {
+        self.bytes.get(14).copied().unwrap_or(0)
+    }
+
     /// The slot that failed, in a map that is degraded or failed.
     fn failed(&self) -> Option<u8> {
-        let state = self.bytes.get(14).copied().unwrap_or(0);
+        let state = self.state();
         let slot = self.bytes.get(18).copied().unwrap_or(NO_FAILED_DISK);
         (state >= 2 && slot != NO_FAILED_DISK).then_some(slot)
     }
@@ -182,7 +212,7 @@ impl Image {
                 told.notes.push(format!("holds Intel RAID metadata whose volume {index} is cut off"));
                 return told;
             };
-            told.records.push(self.record(&volume, own.as_deref(), next));
+            told.records.push(self.record(&volume, own.as_deref()));
             at = next;
         }
         if told.records.is_empty() {
@@ -202,6 +232,12 @@ impl Image {
     fn serial(&self, disk: usize) -> String {
         let at = DISKS + DISK * disk;
         self.bytes.get(at..at + 16).map(text).unwrap_or_default()
+    }
+
+    /// The size of the drive that a disk of the table is.
+    fn disk_size(&self, disk: usize) -> ByteCount {
+        let at = DISKS + DISK * disk;
+        self.sectors(u64::from(u32_at(&self.bytes, at + 16)) | u64::from(u32_at(&self.bytes, at + 32)) << 32)
     }
 
     fn disk_status(&self, disk: usize) -> u32 {
@@ -226,12 +262,15 @@ impl Image {
         ByteCount(blocks.saturating_mul(self.block))
     }
 
-    fn record(&self, volume: &Volume<'_>, own: Option<&str>, next: usize) -> Record {
+    fn record(&self, volume: &Volume<'_>, own: Option<&str>) -> Record {
         let map = volume.map;
         let members = u16::from(map.members());
         let (level, layout, mut arrangement) = arrangement(map.level(), members);
         let strip = self.sectors(map.strip_blocks().into());
-        let mut features = self.features(volume, next);
+        let mut features = self.features(volume);
+        if let Some(why) = limits::unknown(self, volume) {
+            arrangement = Arrangement::Other(why);
+        }
         if let Some(reshape) = self.migration(volume) {
             arrangement = Arrangement::Other(format!(
                 "a migration from {} to {} was interrupted; let the controller or mdadm finish it on copies of the \
@@ -266,7 +305,7 @@ impl Image {
             may_lag: 1,
             created_unix_s: Some(u64_at(&self.bytes, 0x50)).filter(|seconds| *seconds != 0),
             updated_unix_s: None,
-            consistency: if volume.bytes[90] != 0 || volume.bytes[88] != 0 {
+            consistency: if volume.bytes[90] != 0 || volume.bytes[88] != 0 || map.state() == UNINITIALISED {
                 Consistency::Dirty
             } else {
                 Consistency::Clean
@@ -276,7 +315,7 @@ impl Image {
         Record { volume: volume_record, member: self.member(volume, own, &container) }
     }
 
-    fn features(&self, volume: &Volume<'_>, next: usize) -> Vec<Feature> {
+    fn features(&self, volume: &Volume<'_>) -> Vec<Feature> {
         let mut features = Vec::new();
         match volume.bytes[50] {
             1 | 3 => features.push(Feature::Ppl),
@@ -284,9 +323,7 @@ impl Image {
             6 => features.push(Feature::Bitmap),
             _ => {}
         }
-        // The log follows the last volume; whatever is elsewhere does not begin like it.
-        let is_last = volume.index + 1 == usize::from(self.byte(0x39));
-        if is_last && u32_at(&self.bytes, next) == BAD_BLOCKS && u32_at(&self.bytes, next + 4) != 0 {
+        if limits::bad_blocks(self).is_ok_and(|bad| !bad.is_empty()) {
             features.push(Feature::BadBlocks);
         }
         features
@@ -354,6 +391,14 @@ impl Image {
             None if own.is_none() => Role::Unknown,
             None => Role::Spare,
         };
+        let disk = slot.map(|slot| volume.order(slot).0);
+        let (bad, excluded) = match limits::bad_blocks(self) {
+            Ok(runs) => {
+                let own = runs.into_iter().filter(|(of, _)| Some(*of) == disk);
+                (own.map(|(_, run)| run).collect(), None)
+            }
+            Err(why) => (Vec::new(), Some(why)),
+        };
         let start = self.sectors(volume.map.start());
         let room = ByteCount(u64::MAX - start.0);
         MemberRecord {
@@ -362,6 +407,8 @@ impl Image {
             role,
             data: ByteRange::new(ByteOffset(start.0), self.sectors(volume.map.blocks()).min(room)),
             rebuilt: None,
+            bad,
+            excluded,
         }
     }
 }

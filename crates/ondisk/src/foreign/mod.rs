@@ -28,16 +28,20 @@
 //! | `imsm.rs` | metadata of Intel's firmware RAID |
 //! | `metadata.rs` | [`metadata()`]: by what other systems know a drive, and what they leave unused before their data |
 //! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
+//! | `lacking.rs` | what members lack though their drives are there: bad blocks, cut-off ends |
+//! | `search.rs` | [`search()`]: metadata of a drive that was copied to a larger one |
 //! | `saved.rs` | [`FoundVolume::take_backup`]: volumes of which a file has what their members lack |
 
 mod glimpse;
 mod imsm;
+mod lacking;
 mod md;
 mod metadata;
 mod partitions;
 mod reconcile;
 mod record;
 mod saved;
+mod search;
 mod section;
 
 pub use glimpse::{Glimpse, Got};
@@ -49,10 +53,12 @@ pub use record::{
     Consistency, Entry, Feature, Format, Identity, Layouts, MemberRecord, Record, Reshape, Role, Told,
     VolumeRecord,
 };
+pub use search::search;
+pub(crate) use search::steps as search_steps;
 pub use section::{Arrangement, Section, ZoneRule, sections};
 
 /// What the metadata on a drive say, in all formats that are known here. To be called again once what the glimpse
-/// [wanted](Glimpse::wanted) has been put there, until it wants nothing more: three times at most.
+/// [wanted](Glimpse::wanted) has been put there, until it wants nothing more: four times at most.
 pub fn read(glimpse: &Glimpse) -> Told {
     let mut told = imsm::read(glimpse);
     told.extend(md::read(glimpse));

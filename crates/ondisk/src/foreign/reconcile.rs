@@ -9,11 +9,13 @@
 //! - Of two drives with one identity, one is a copy. The newer is the member; where they are equally new, nobody can
 //!   tell, and neither is used.
 //! - A member that is still being rebuilt is not current all over, and not used.
+//! - What a member lacks (bad blocks, what was cut off) is counted as unreadable on that member alone (`lacking.rs`).
 //! - How far a reshape has come, the current member says that knows of the least. Where some know of one and others of none, the newest says
 //!   which it is; where the data of the others begin by that, is worked out for each.
 //!
 //! Stale members and copies are listed with the reason, and never read for the volume's data.
 
+use super::lacking;
 use super::record::{Consistency, Entry, Feature, MemberRecord, Record, Role, VolumeRecord};
 use super::section::{Arrangement, Section, sections};
 use crate::foreign::{Format, Identity};
@@ -40,6 +42,8 @@ pub enum Standing {
     Current,
     /// It is being rebuilt, and not current all over.
     Rebuilding,
+    /// It may be current, and what it holds cannot be relied upon: it is not read.
+    Excluded,
     /// It is there, and the volume went on without it.
     Stale,
     /// It is not there.
@@ -52,6 +56,7 @@ impl Standing {
         match self {
             Standing::Current => "current",
             Standing::Rebuilding => "rebuilding",
+            Standing::Excluded => "excluded",
             Standing::Stale => "stale",
             Standing::Missing => "missing",
         }
@@ -73,6 +78,8 @@ pub struct FoundMember {
     pub sequence: Option<u64>,
     /// When its own record last changed, in seconds since 1970.
     pub updated_unix_s: Option<u64>,
+    /// What of the drive counts as unreadable though the drive may read it, as far as the volume uses it; ascending.
+    pub unreadable: Vec<ByteRange>,
     /// Why it is not current: a sentence.
     pub reason: Option<String>,
 }
@@ -201,6 +208,9 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     if let Some(why) = members_that_move_apart(&kept, &record) {
         record.arrangement = Arrangement::Other(why);
     }
+    let lacking = lacking::note(&kept, &mut members, &mut record);
+    reasons.extend(lacking.reasons);
+    no_writing.extend(lacking.no_writing);
     reasons.extend(apart(&kept, newest));
     others.sort_by_key(|other| other.drive);
     let mut found = FoundVolume {
@@ -246,7 +256,19 @@ pub(super) fn judge(found: &mut FoundVolume) {
              stripes that were being written"
                 .into(),
         );
+    } else if let (Some(log), State::Degraded) = (unapplied_log(&found.record), found.state) {
+        found.reasons.push(format!(
+            "its {log} is not applied: after a crash, what has to be computed for the missing members may \
+             be wrong in the \
+             stripes that were being written"
+        ));
     }
+}
+
+/// The log without which parity may be stale after a crash, whatever the superblocks say: Linux md has no other mark of a
+/// crash where there is such a log.
+fn unapplied_log(record: &VolumeRecord) -> Option<&Feature> {
+    record.features.iter().find(|feature| matches!(feature, Feature::Ppl | Feature::Journal))
 }
 
 /// Has a record say of its reshape what the current member says that knows of the least of it, and tells so. Metadata are on all members before a reshape
@@ -353,6 +375,7 @@ fn no_writing(record: &VolumeRecord) -> Vec<String> {
             Feature::Unknown(what) => {
                 reasons.push(format!("its metadata use what is not known here: {what}"))
             }
+            // What bad blocks stand against follows from the members (`lacking.rs`).
             Feature::Bitmap | Feature::Ppl | Feature::BadBlocks | Feature::Replacement => {}
         }
     }
@@ -421,6 +444,7 @@ fn place(
         data: own.member.data,
         sequence: Some(sequence),
         updated_unix_s: own.volume.updated_unix_s,
+        unreadable: Vec::new(),
         reason,
     };
     match place {
@@ -476,6 +500,7 @@ fn missing(slot: u16, record: &VolumeRecord, tied: &[(u16, String)]) -> FoundMem
         data: ByteRange::new(ByteOffset(0), ByteCount::ZERO),
         sequence: None,
         updated_unix_s: None,
+        unreadable: Vec::new(),
         reason: Some(reason),
     }
 }

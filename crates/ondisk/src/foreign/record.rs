@@ -165,6 +165,10 @@ pub struct MemberRecord {
     pub data: ByteRange,
     /// Where its rebuild has arrived: only so many bytes of its data are current. `None`: all.
     pub rebuilt: Option<ByteCount>,
+    /// What of the drive holds nothing valid by its own list of bad blocks, in ascending order.
+    pub bad: Vec<ByteRange>,
+    /// Why its data cannot be used, though it may take itself for a member: a clause that follows its name.
+    pub excluded: Option<String>,
 }
 
 /// Whether parity and copies are known to agree with the data.

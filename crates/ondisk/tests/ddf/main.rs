@@ -5,6 +5,7 @@ mod decode;
 mod encode;
 mod hostile;
 mod image;
+mod lacking;
 mod made;
 mod mdadm;
 mod torn;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use ondisk::foreign::{Glimpse, Seen, Told, read};
+use ondisk::foreign::{Glimpse, Seen, Told, read, search};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// An array as it was made.
@@ -20,6 +20,7 @@ pub struct Drive {
     pub serial: Option<String>,
     pub said: String,
     pub parts: Vec<(u64, Vec<u8>)>,
+    pub unreadable: Vec<ByteRange>,
 }
 
 pub fn arrays() -> Vec<Array> {
@@ -67,6 +68,7 @@ fn drive(text: &str) -> Drive {
         serial: (!serial.is_empty()).then(|| serial.into()),
         said: String::new(),
         parts: Vec::new(),
+        unreadable: Vec::new(),
     }
 }
 
@@ -80,15 +82,25 @@ fn row_of(text: &str) -> Vec<u8> {
 
 /// Reads a drive as a program with a real one would: asks, gets zeroes where nothing is known, asks again.
 pub fn told(drive: &Drive) -> Told {
+    asked(drive, read)
+}
+
+/// The same, of what a search of its end comes across.
+pub fn searched(drive: &Drive) -> Told {
+    asked(drive, search)
+}
+
+fn asked(drive: &Drive, ask: fn(&Glimpse) -> Told) -> Told {
     let mut glimpse = Glimpse::new(drive.size).with_serial(drive.serial.clone());
-    for _ in 0..4 {
-        let told = read(&glimpse);
+    for _ in 0..5 {
+        let told = ask(&glimpse);
         let wanted = glimpse.wanted();
         if wanted.is_empty() {
             return told;
         }
         for range in wanted {
-            glimpse.put(range, Some(bytes(drive, range)));
+            let is_readable = drive.unreadable.iter().all(|bad| !bad.overlaps(range));
+            glimpse.put(range, is_readable.then(|| bytes(drive, range)));
         }
     }
     panic!("{}: never enough", drive.name);
@@ -107,8 +119,24 @@ fn bytes(drive: &Drive, range: ByteRange) -> Vec<u8> {
     bytes
 }
 
+/// Writes the checksum of a superblock of version 1.x anew.
+pub fn seal(drive: &mut Drive) {
+    let bytes = &mut drive.parts[0].1;
+    bytes[216..220].fill(0);
+    let roles = u32::from_le_bytes(bytes[220..224].try_into().unwrap()) as usize;
+    let words = bytes[..256 + 2 * roles].chunks(4);
+    let sum: u64 = words.map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap()))).sum();
+    let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
+    bytes[216..220].copy_from_slice(&sum.to_le_bytes());
+}
+
 /// What all of these drives say.
 pub fn seen(drives: &[Drive]) -> Vec<Seen> {
+    seen_by(drives, told)
+}
+
+/// The same, asked in another way.
+pub fn seen_by(drives: &[Drive], told: fn(&Drive) -> Told) -> Vec<Seen> {
     let with_index = drives.iter().enumerate();
     with_index
         .flat_map(|(index, drive)| {

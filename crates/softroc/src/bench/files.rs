@@ -85,11 +85,11 @@ impl Files {
         ];
         for path in paths.into_iter().flatten().filter(|path| path.is_file()) {
             let beside = stopped(path);
-            eprintln!(
+            output::say(&format!(
                 "softroc: {} stays as it is; what was measured until now is written to {}",
                 path.display(),
                 beside.display()
-            );
+            ));
             *path = beside;
         }
         files

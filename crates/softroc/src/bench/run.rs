@@ -144,6 +144,14 @@ pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
             ladder.parse()?
         }
     };
+    // So do times that are asked for.
+    if run.runtime.is_some() {
+        profiles = profiles.into_iter().map(Profile::for_any_time).collect();
+    }
+    if run.ramp.is_some() {
+        profiles = profiles.into_iter().map(Profile::after_any_ramp).collect();
+    }
+    let default = Settings::default();
     let steady_state = match (run.steady_state, run.precondition) {
         (Some(round), _) => Some(SteadyRule::snia(round)),
         // The second step of its preconditioning: each workload until it is steady.
@@ -153,10 +161,11 @@ pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
     Ok(Settings {
         profiles,
         outstanding,
-        runtime: run.runtime,
-        ramp: run.ramp,
-        confidence_percent: run.confidence.0,
+        runtime: run.runtime.unwrap_or(default.runtime),
+        ramp: run.ramp.unwrap_or(default.ramp),
+        confidence_percent: run.confidence.map_or(default.confidence_percent, |confidence| confidence.0),
         max_runtime: run.max_runtime,
+        extend_own_runtimes: run.confidence.is_some() || run.max_runtime.is_some(),
         precondition: run.precondition,
         steady_state,
         workers: run.workers,
@@ -164,7 +173,7 @@ pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
         verify: run.verify,
         seed: run.seed,
         destroy_data: run.destroy_data,
-        ..Settings::default()
+        ..default
     })
 }
 
@@ -211,7 +220,7 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
 fn remove(made: &[String]) {
     for path in made {
         if let Err(error) = std::fs::remove_file(path) {
-            eprintln!("softroc: the test file {path} stays, for it cannot be removed: {error}");
+            output::say(&format!("softroc: the test file {path} stays, for it cannot be removed: {error}"));
         }
     }
 }

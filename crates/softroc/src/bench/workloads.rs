@@ -2,9 +2,9 @@
 
 use crate::cli::{BenchImport, BenchProfiles};
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::{machine, output};
 use std::path::{Path, PathBuf};
-use storagebench::{Catalog, Entry, Group, Profile, profile_options};
+use storagebench::{Catalog, Entry, Group, JobHost, Profile, profile_options};
 
 /// The built-in catalog with what is in `files`: files, or folders of them.
 pub fn catalog(files: &[PathBuf]) -> Outcome<Catalog> {
@@ -63,18 +63,46 @@ fn workload_files(path: &Path) -> Outcome<Vec<PathBuf>> {
     }
 }
 
-fn read(path: &Path) -> Outcome<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
+fn read(path: &Path) -> Outcome<Vec<u8>> {
+    std::fs::read(path).map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
+}
+
+/// What fio job files refer to: files and variables of this machine.
+struct ThisMachine;
+
+impl JobHost for ThisMachine {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        std::fs::read(path).map_err(|error| error.to_string())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn page_size(&self) -> u64 {
+        rustix::param::page_size() as u64
+    }
+
+    fn processors(&self) -> u64 {
+        std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
+    }
+
+    fn memory_mib(&self) -> u64 {
+        machine::memory_bytes().map_or(0, |memory| memory.0 >> 20)
+    }
 }
 
 /// Adds a catalog's file, or an fio job file or Iometer configuration, which are imported.
 fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
-    let (name, text) = (path.display().to_string(), read(path)?);
-    match imported(path, &text)? {
-        None => catalog.read(&name, &text)?,
+    let (name, content) = (path.display().to_string(), read(path)?);
+    match imported(path, &content)? {
+        None => {
+            let text = String::from_utf8(content)
+                .map_err(|_| Failure::refused(format!("{name} is not UTF-8 text; save it as UTF-8")))?;
+            catalog.read(&name, &text)?;
+        }
         Some((group, notes)) => {
-            notes.iter().for_each(|note| eprintln!("{note}"));
+            notes.iter().for_each(|note| output::say(note));
             catalog.add(&name, group)?;
         }
     }
@@ -82,20 +110,20 @@ fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
 }
 
 /// What a file of another tool says, and what of it is left out; `None` for a catalog's file.
-fn imported(path: &Path, text: &str) -> Outcome<Option<(Group, Vec<String>)>> {
+fn imported(path: &Path, content: &[u8]) -> Outcome<Option<(Group, Vec<String>)>> {
     let name = path.display().to_string();
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     Ok(match extension.to_ascii_lowercase().as_str() {
-        "fio" | "job" | "ini" => Some(storagebench::import_fio(&name, text)?),
-        "icf" => Some(storagebench::import_icf(&name, text)?),
+        "fio" | "job" | "ini" => Some(storagebench::import_fio(&name, content, &ThisMachine)?),
+        "icf" => Some(storagebench::import_icf(&name, content)?),
         _ => None,
     })
 }
 
 /// `bench import`: another tool's workloads as a catalog's file.
 pub fn import(import: &BenchImport) -> Outcome {
-    let text = read(&import.file)?;
-    let Some((group, notes)) = imported(&import.file, &text)? else {
+    let content = read(&import.file)?;
+    let Some((group, notes)) = imported(&import.file, &content)? else {
         return Err(Failure::refused(format!(
             "{} is neither an fio job file (.fio, .job, .ini) nor an Iometer configuration (.icf); give it such an ending",
             import.file.display()
@@ -103,7 +131,7 @@ pub fn import(import: &BenchImport) -> Outcome {
     };
     // A name that is taken is better known now than when the file is used.
     Catalog::builtin().clone().add(&import.file.display().to_string(), group.clone())?;
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(|note| output::say(note));
     if import.output.json {
         if let Some(path) = &import.to {
             output::write_file(path, &group.to_toml())?;

@@ -84,7 +84,8 @@ pub struct BenchProfiles {
 /// See [`BenchCommand::Import`].
 #[derive(Args, Debug)]
 pub struct BenchImport {
-    /// An fio job file (.fio, .job, .ini) or an Iometer configuration (.icf).
+    /// An fio job file (.fio, .job, .ini) or an Iometer configuration (.icf). Files that a job file includes are
+    /// read; environment variables in it are replaced.
     pub file: PathBuf,
 
     /// The output file [default: standard output].
@@ -210,20 +211,21 @@ pub struct BenchRun {
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
-    /// The measuring time at each number of outstanding I/Os.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
-    pub runtime: std::time::Duration,
+    /// The measuring time at each number of outstanding I/Os [default: that of the profile, otherwise 30s].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub runtime: Option<std::time::Duration>,
 
-    /// The time to run before each measurement; 0s for none.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_ramp)]
-    pub ramp: std::time::Duration,
+    /// The time to run before each measurement; 0s for none [default: that of the profile, otherwise 5s].
+    #[arg(long, value_name = "TIME", value_parser = parse_ramp)]
+    pub ramp: Option<std::time::Duration>,
 
     /// Measure longer than --runtime until the 95 % confidence intervals of the rate and the mean latency are within
-    /// plus or minus this share; none: never measure longer.
-    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_confidence)]
-    pub confidence: Confidence,
+    /// plus or minus this share; none: never measure longer [default: none for profiles with a run time of their own,
+    /// otherwise 2%].
+    #[arg(long, value_name = "PERCENT", value_parser = parse_confidence)]
+    pub confidence: Option<Confidence>,
 
-    /// The longest measuring time at each number of outstanding I/Os [default: four times --runtime].
+    /// The longest measuring time at each number of outstanding I/Os [default: four times the run time].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub max_runtime: Option<std::time::Duration>,
 

@@ -3,7 +3,7 @@
 use super::{Output, levels};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use controller::{CacheMode, DriveCache, Preset, ReadMode, SectorFormat, WriteMode};
+use controller::{CacheMode, Coercion, DriveCache, Preset, ReadMode, SectorFormat, WriteMode};
 use layout::Level;
 use units::{ByteCount, StripSize};
 
@@ -90,6 +90,11 @@ pub struct VolumeCreate {
     /// sectors of 4 KiB, and hosts that know of it align their writes. 'volume set' changes it later.
     #[arg(long = "sector", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
     pub sector_format: Option<SectorFormat>,
+
+    /// What the size of each drive is rounded down to before it is used, so that a replacement a little smaller fits: none, 128M, 1G, or
+    /// default, which is 1G, and 1M for drives below 16G.
+    #[arg(long, value_name = "SIZE", value_parser = setting(Coercion::ALL, Coercion::name))]
+    pub coercion: Option<Coercion>,
 
     /// Overwrite what the drives hold now: file systems, partitions, other arrays.
     #[arg(long)]

@@ -196,8 +196,9 @@ pub struct Storcli {
 /// See [`Command::Quickstart`].
 #[derive(Args, Debug)]
 pub struct Quickstart {
-    /// The folder for the drives and the report.
-    #[arg(long, value_name = "DIR", default_value = "./softroc-data")]
+    /// The folder for the drives, the controller's state and the report. The tour makes it, or takes one that is empty or that an earlier tour made;
+    /// it touches no controller and no folder that it has not made.
+    #[arg(long, value_name = "DIR", default_value = "./softroc-tour")]
     pub dir: PathBuf,
 
     /// Keep the drive files afterwards. The report is always kept.
@@ -221,6 +222,16 @@ pub struct Serve {
     /// with TLS about 200.
     #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=i64::from(ports::MOST_CONNECTIONS)))]
     pub nbd_connections: u32,
+
+    /// The permissions of the Unix sockets of NBD, such as 0660. Who may write to such a socket may use every volume, unless
+    /// --nbd-access says otherwise. Sockets that are handed over keep theirs [default: 0600, or 0660 with a group].
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub nbd_socket_mode: Option<u32>,
+
+    /// The group of the Unix sockets of NBD, by name or number: its members may use the volumes there [default: that of the
+    /// process].
+    #[arg(long, value_name = "GROUP")]
+    pub nbd_socket_group: Option<String>,
 
     /// Who may use them over NBD.
     #[command(flatten)]
@@ -291,7 +302,8 @@ pub struct Serve {
     pub metrics_compat: Option<MetricsCompat>,
 
     /// Serve management at https://HOST:PORT: the same as the control socket, to those who have an account ('softroc account').
-    /// The first start makes a certificate, and an account 'admin' whose password is printed once.
+    /// The first start makes a certificate, and an account 'admin' whose password is in the file first-password of the state
+    /// folder until it is changed.
     #[arg(long, value_name = "ADDR")]
     pub manage: Option<Address>,
 
@@ -386,6 +398,11 @@ pub struct Rescue {
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
+    /// The size of a drive before it was copied to a larger one, such as 16MiB or 500107862016: of all drives that are larger, or
+    /// of one. Only so much is looked at, so that metadata that are counted from its end are found. May be given several times.
+    #[arg(long, value_name = "[DRIVE=]SIZE", value_parser = parse_size_was)]
+    pub size_was: Vec<(Option<String>, ByteCount)>,
+
     /// The file of `mdadm --grow --backup-file`, for an array whose reshape was interrupted and whose drives alone do not have all
     /// of it. It is only read.
     #[arg(long, value_name = "FILE", conflicts_with = "guess")]
@@ -418,6 +435,20 @@ fn parse_serial(text: &str) -> Result<(String, String), String> {
     let (drive, serial) =
         parts.ok_or_else(|| format!("'{text}' is not DRIVE=NUMBER, as in a.img=WD-WX12345"))?;
     Ok((drive.into(), serial.into()))
+}
+
+fn parse_size_was(text: &str) -> Result<(Option<String>, ByteCount), String> {
+    let (drive, size) = match text.rsplit_once('=') {
+        Some((drive, size)) => (Some(drive.to_owned()), size),
+        None => (None, text),
+    };
+    let wrong =
+        |why: String| format!("'{text}' is not SIZE or DRIVE=SIZE, as in 16MiB or a.img=16MiB ({why})");
+    if drive.as_ref().is_some_and(String::is_empty) {
+        return Err(wrong("no drive is named before '='".into()));
+    }
+    let size: ByteCount = size.parse().map_err(|error: units::ParseSizeError| wrong(error.to_string()))?;
+    Ok((drive, size))
 }
 
 /// Reads permissions such as `0660`.

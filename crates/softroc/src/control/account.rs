@@ -48,9 +48,9 @@ impl Control {
             && account.must_change
         {
             let name = &account.name;
-            eprintln!(
+            output::say(&format!(
                 "softroc: the password of '{name}' has to be changed; run 'softroc account set {name} --password-stdin' with this token"
-            );
+            ));
         }
         output::print(&render::access::reply(&reply))
     }

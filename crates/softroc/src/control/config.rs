@@ -43,7 +43,7 @@ impl Control {
             let ConfigReply::Differences { differences, .. } = &reply else { return Err(unexpected()) };
             let changes = differences.iter().filter(|one| one.stays.is_none()).count();
             if changes > 0 {
-                eprintln!("{}", render::config::reply(&reply));
+                output::say(&render::config::reply(&reply));
                 output::confirm(&format!("Set {}?", counted(changes, "difference")), false)?;
             }
         }

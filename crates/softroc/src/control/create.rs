@@ -52,6 +52,7 @@ impl Control {
             cache_mode: create.cache_mode.or(Some(settings.cache_mode)),
             drive_cache: create.drive_cache.or(Some(settings.drive_cache)),
             sector_format: create.sector_format,
+            coercion: create.coercion,
             destroy_data: create.destroy_data,
         }))
     }

@@ -30,7 +30,7 @@ pub fn events(control: &Control, last: usize, json: bool) -> Outcome {
             }
             Err(error) => {
                 if !is_gone {
-                    eprintln!("softroc: {}; waiting for it", Failure::from(error));
+                    output::say(&format!("softroc: {}; waiting for it", Failure::from(error)));
                 }
                 is_gone = true;
                 std::thread::sleep(Duration::from_secs(WAIT_S));

@@ -3,7 +3,7 @@
 use crate::cli::{AuditCommand, Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
 use crate::{explain, output, place, render, stats};
-use api::client::Place;
+use api::client::{LocalSocket, Place};
 use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -72,8 +72,10 @@ impl Control {
 
     /// By its state directory, and its socket where that is elsewhere.
     pub fn new(state: &Path, socket: Option<&Path>) -> Control {
+        let is_named = socket.is_some();
         let socket = socket.map_or_else(|| state.join("control.sock"), Path::to_owned);
-        Control { state: state.to_owned(), place: Place::Socket(socket.clone()), socket }
+        let place = Place::Socket(LocalSocket { path: socket.clone(), is_named });
+        Control { state: state.to_owned(), place, socket }
     }
 
     /// Where commands go.
@@ -378,7 +380,7 @@ fn each<T: Serialize>(
                 let gap = if done.is_empty() { "" } else { "\n" };
                 output::print(&format!("{gap}{}", text(answer)))?;
             }
-            (Err(failure), false) => eprintln!("softroc: {failure}"),
+            (Err(failure), false) => output::say(&format!("softroc: {failure}")),
         }
         match answer {
             Ok(answer) => done.push(answer),

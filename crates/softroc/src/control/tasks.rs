@@ -147,9 +147,9 @@ impl Control {
             if interrupted.load(Ordering::Relaxed) {
                 bar.finish_and_clear();
                 let id = task.task;
-                eprintln!(
+                output::say(&format!(
                     "Task {id} continues. 'softroc task follow {id}' shows it again, 'softroc task stop {id}' stops it."
-                );
+                ));
                 return Ok(task);
             }
             task = self.ask_task(&Command::TaskShow { task: task.task })?;

@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost::vhost_user::{BackendReqHandler, Error as VhostError};
+use world_real::SocketPermissions;
 
 /// When a socket is tried again that could not be made, or be called as its volume is.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -217,11 +218,9 @@ impl Socket {
     ) -> Result<Socket, String> {
         let path = path_of(folder, &offered.name);
         let text = path.to_str().ok_or("the path of its socket is not text")?;
-        let listener = world_real::listen_unix(text).map_err(|error| error.to_string())?;
         // Who may enter the folder decides: the group of a folder with the set-group-ID bit is the socket's, too.
-        let mode = rustix::fs::Mode::from_raw_mode(0o660);
-        rustix::fs::chmod(&path, mode)
-            .map_err(|error| format!("{text} cannot be opened to its group: {error}"))?;
+        let permissions = SocketPermissions { mode: 0o660, group: None };
+        let listener = world_real::listen_unix(text, permissions).map_err(|error| error.to_string())?.socket;
         let (is_closing, connection) = (AtomicBool::new(false), Mutex::new(None));
         let shared =
             Arc::new(Shared { listener, offered: Mutex::new(offered.clone()), is_closing, connection });

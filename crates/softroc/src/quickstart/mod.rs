@@ -2,6 +2,7 @@
 //! and measured through that export with the five standard load profiles. Then a drive is pulled under load: the spare
 //! takes its place, and what was written is verified. Then everything is stopped again.
 
+mod folder;
 mod losing;
 
 use crate::cli::Quickstart;
@@ -9,7 +10,8 @@ use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::{bench, output, progress, render};
 use controller::{AddSpare, Command, CreateVolume, Reply};
-use std::path::{Path, PathBuf};
+use folder::Folder;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use storagebench::{Ending, Profile, Settings, Table};
@@ -23,37 +25,22 @@ const VOLUME: &str = "tour";
 
 /// Runs the tour.
 pub fn run(tour: &Quickstart) -> Outcome {
-    std::fs::create_dir_all(&tour.dir).map_err(|error| {
-        Failure::refused(format!("cannot make the folder {}: {error}", tour.dir.display()))
-    })?;
-    let dir = std::path::absolute(&tour.dir).map_err(Failure::failed)?;
-    let drives: Vec<PathBuf> = (0..DRIVES).map(|i| dir.join(format!("drive{i}.img"))).collect();
-    let left_over: Vec<&PathBuf> = drives.iter().filter(|drive| drive.exists()).collect();
-    if let Some(drive) = left_over.first() {
-        return Err(Failure::refused(format!(
-            "{} exists already, perhaps from a tour with --keep; remove it, or give another --dir",
-            drive.display()
-        )));
-    }
-    let outcome = take_tour(tour, &dir, &drives);
+    let folder = Folder::take(&tour.dir)?;
+    let outcome = take_tour(tour, &folder);
     if !tour.keep {
-        for drive in &drives {
-            remove(drive);
-        }
-        // What the controller remembered of them would be eight missing drives, and what was done with them.
-        for file in ["drives.toml", "drives.toml.previous", "tasks.json", "tasks.json.previous"] {
-            remove(&dir.join(file));
-        }
+        folder.clear();
     }
     outcome
 }
 
-fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
-    say(&format!("Starting the controller in {}", dir.display()));
-    let control = Control::new(dir, None);
-    let mut server = Server::start(dir, &control)?;
+fn take_tour(tour: &Quickstart, folder: &Folder) -> Outcome {
+    let state = folder.state();
+    let drives: Vec<PathBuf> = (0..DRIVES).map(|i| folder.drives().join(format!("drive{i}.img"))).collect();
+    say(&format!("Starting the controller in {}", state.display()));
+    let control = Control::new(&state, None);
+    let mut server = Server::start(folder, &control)?;
 
-    create(&control, drives)?;
+    create(&control, &drives)?;
     let address = control.volume_address(VOLUME)?;
     say("What an 8 KiB write to it will do (softroc explain --volume tour write 8K@1M)");
     let explained = control.ask(&Command::Explain(controller::Explain {
@@ -68,9 +55,9 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
     let results = measure(tour, &address, &control)?;
     losing::run(&control, &address)?;
 
-    let report = dir.join("report.html");
+    let report = folder.file("report.html");
     output::write_file(&report, &bench::report(&results, true))?;
-    let json = dir.join("report.json");
+    let json = folder.file("report.json");
     output::write_file(&json, &results.to_json())?;
 
     say("The best of each profile (a few seconds each: indicative)");
@@ -85,7 +72,10 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
         output::print(&indent(&format!("The volume is {} at the end.", volume.state)))?;
     }
     let kept = if tour.keep {
-        format!("The drives are kept: 'softroc serve --state {}' brings the volume up again.", dir.display())
+        format!(
+            "The drives are kept: 'softroc serve --state {}' brings the volume up again.",
+            state.display()
+        )
     } else {
         "The drive files are removed (--keep keeps them).".into()
     };
@@ -142,7 +132,7 @@ fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<stora
 }
 
 fn say(line: &str) {
-    eprintln!("\n{line} …");
+    output::say(&format!("\n{line} …"));
 }
 
 fn indent(text: &str) -> String {
@@ -152,30 +142,21 @@ fn indent(text: &str) -> String {
         .join("\n")
 }
 
-fn remove(path: &Path) {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            eprintln!("softroc: cannot remove {}: {error}", path.display());
-        }
-        _ => {}
-    }
-}
-
 /// The controller in a process of its own, as a user would run it; ended when dropped.
 struct Server {
     child: Child,
 }
 
 impl Server {
-    fn start(dir: &Path, control: &Control) -> Outcome<Server> {
+    fn start(folder: &Folder, control: &Control) -> Outcome<Server> {
         let program = std::env::current_exe().map_err(Failure::failed)?;
-        let log_path = dir.join("serve.log");
+        let log_path = folder.file("serve.log");
         let log = std::fs::File::create(&log_path)
             .map_err(|error| Failure::refused(format!("cannot write {}: {error}", log_path.display())))?;
         let child = std::process::Command::new(program)
             .arg("serve")
             .arg("--state")
-            .arg(dir)
+            .arg(folder.state())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -28,7 +28,7 @@ pub fn reply(reply: &ConfigReply) -> String {
 }
 
 /// One difference, one line.
-fn line(one: &Difference, dry_run: bool) -> String {
+pub fn line(one: &Difference, dry_run: bool) -> String {
     let Difference { about, what, file, now, stays, applied, failure } = one;
     let values = match (now, file) {
         (Some(now), Some(file)) => format!("{now} -> {file}"),

@@ -16,10 +16,42 @@ pub mod watch;
 
 use crate::output::table;
 use controller::{ControllerInfo, DriveInfo, DriveNumbers, Event, Policy, Reply, Severity, VolumeInfo};
-use units::{ByteCount, both_capacities, counted, decimal_capacity};
+use serde_json::Value;
+use std::borrow::Cow;
+use units::{ByteCount, both_capacities, counted, decimal_capacity, printable};
 
-/// Any answer.
+/// Any answer. Each text in it is on one line: one that holds a line end must not look like two.
 pub fn reply(reply: &Reply) -> String {
+    text_of(&on_one_line(reply))
+}
+
+/// The answer with texts that are safe to show. An explanation is made of lines.
+fn on_one_line(reply: &Reply) -> Cow<'_, Reply> {
+    if matches!(reply, Reply::Explained { .. }) {
+        return Cow::Borrowed(reply);
+    }
+    let escaped = serde_json::to_value(reply).ok().and_then(|mut value| escape(&mut value).then_some(value));
+    let escaped = escaped.and_then(|value| serde_json::from_value(value).ok());
+    escaped.map_or(Cow::Borrowed(reply), Cow::Owned)
+}
+
+/// Escapes what is unprintable in all texts; whether there was something.
+fn escape(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => match printable(text) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(safe) => {
+                *text = safe;
+                true
+            }
+        },
+        Value::Array(all) => all.iter_mut().fold(false, |found, one| escape(one) | found),
+        Value::Object(fields) => fields.values_mut().fold(false, |found, one| escape(one) | found),
+        _ => false,
+    }
+}
+
+fn text_of(reply: &Reply) -> String {
     match reply {
         Reply::Done { notes } => with_notes("Done.".into(), notes),
         Reply::Drive { drive, notes, .. } => with_notes(one_drive(drive), notes),
@@ -364,7 +396,13 @@ pub fn events(events: &[Event]) -> String {
             let code = if event.code.is_empty() { "-" } else { &event.code };
             let by = event.by.as_ref().map(ToString::to_string).filter(|by| !event.text.contains(by));
             let by = by.map_or_else(String::new, |by| format!(" (by {by})"));
-            format!("{:>6} {} {mark} {code:<24} {}{by}", event.number, date(event.time_unix_s), event.text)
+            let line = format!(
+                "{:>6} {} {mark} {code:<24} {}{by}",
+                event.number,
+                date(event.time_unix_s),
+                event.text
+            );
+            printable(&line).into_owned()
         })
         .collect();
     lines.join("\n")

@@ -2,15 +2,19 @@
 
 use super::{date, facts};
 use controller::{AlarmInfo, Finding, HealthReport};
+use units::printable;
 
 /// One sentence; then each finding, with what to do.
 pub fn health(health: &HealthReport) -> String {
     let finding = |finding: &Finding| {
-        let todo = finding.todo.as_ref().map_or_else(String::new, |todo| format!("\n    To do: {todo}"));
-        format!("{}: {}{todo}", finding.status, finding.what)
+        let todo = finding
+            .todo
+            .as_ref()
+            .map_or_else(String::new, |todo| format!("\n    To do: {}", printable(todo)));
+        format!("{}: {}{todo}", finding.status, printable(&finding.what))
     };
     let word = health.status.to_string().to_uppercase();
-    let mut text = format!("{word}: {}.\n", health.sentence.trim_end_matches('.'));
+    let mut text = format!("{word}: {}.\n", printable(health.sentence.trim_end_matches('.')));
     if !health.findings.is_empty() {
         let findings: Vec<String> = health.findings.iter().map(finding).collect();
         text.push_str(&format!("\n{}\n", findings.join("\n")));

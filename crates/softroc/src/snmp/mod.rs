@@ -46,7 +46,14 @@ fn failed(error: std::io::Error) -> Failure {
 /// The answer to a question of the daemon: three lines, or that there is nothing.
 fn told(asked: &str, look: impl FnOnce(&Oid) -> Option<(Oid, String)>) -> String {
     let found = asked.trim().parse().ok().and_then(|oid| look(&oid));
-    found.map_or_else(|| "NONE\n".to_owned(), |(oid, value)| format!("{oid}\n{value}\n"))
+    found.map_or_else(
+        || "NONE\n".to_owned(),
+        |(oid, told)| {
+            let (kind, value) = told.split_once('\n').unwrap_or((&told, ""));
+            // A line end in a value would be the answer to another question.
+            format!("{oid}\n{kind}\n{}\n", units::printable(value))
+        },
+    )
 }
 
 struct State<'c> {

@@ -8,6 +8,7 @@ use rustix::termios::{
 };
 use std::io::{IsTerminal, Write, stdin, stdout};
 use std::time::{Duration, Instant};
+use units::printable_lines;
 
 /// Another page of the terminal, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -44,7 +45,8 @@ impl Screen {
     pub fn show(&self, text: &str) -> Outcome {
         let (rows, columns) = size();
         let mut page = String::from("\x1b[H");
-        for line in text.lines().take(rows) {
+        // The control sequences of this page are its own alone.
+        for line in printable_lines(text).lines().take(rows) {
             page.extend(line.chars().take(columns));
             page.push_str("\x1b[K\r\n");
         }

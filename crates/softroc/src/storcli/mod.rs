@@ -3,8 +3,11 @@
 mod surroundings;
 
 use crate::control::Control;
-use crate::output;
-use controller::{Command, Reply};
+use crate::{output, render};
+use api::ConfigReply;
+use config::{Difference, Document};
+use controller::{Command, ErrorKind, Reply};
+use serde_json::json;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -59,6 +62,31 @@ impl Machine for Here<'_> {
     fn write(&mut self, path: &str, text: &str) -> Result<(), String> {
         output::write_bytes(Path::new(path), text.as_bytes()).map_err(|failure| failure.to_string())
     }
+
+    fn configuration(&mut self) -> controller::Result<String> {
+        match api::client::configuration(self.control.place(), None)? {
+            ConfigReply::Configuration { document } => document.written(),
+            ConfigReply::Differences { .. } => Err(unexpected()),
+        }
+    }
+
+    fn restore(&mut self, file: &str) -> controller::Result<Vec<String>> {
+        let document = serde_json::to_value(Document::read(file)?)
+            .map_err(|error| controller::Error::new(ErrorKind::Failed, error.to_string()))?;
+        let order = json!({ "document": document, "dry_run": false, "create": true });
+        let ConfigReply::Differences { differences, .. } =
+            api::client::configuration(self.control.place(), Some(&order))?
+        else {
+            return Err(unexpected());
+        };
+        // What the file does not have stays, and is no failure.
+        let is_left = |one: &&Difference| one.failure.is_some() || one.stays.is_some() && one.file.is_some();
+        Ok(differences.iter().filter(is_left).map(|one| render::config::line(one, false)).collect())
+    }
+}
+
+fn unexpected() -> controller::Error {
+    controller::Error::new(ErrorKind::Failed, "the controller answered something else; look at its log")
 }
 
 #[cfg(test)]

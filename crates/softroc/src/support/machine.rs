@@ -3,6 +3,7 @@
 use super::archive::File;
 use crate::control::Control;
 use crate::machine;
+use api::client::{LocalSocket, Place};
 use std::fs::read_to_string;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -76,7 +77,8 @@ fn block_devices() -> String {
 /// The daemon's process, by its control socket, and what it logged.
 pub fn daemon(control: &Control) -> Vec<File> {
     let mut files: Vec<File> = journal().into_iter().collect();
-    let Some(pid) = process_of(control.socket()) else { return files };
+    let Place::Socket(socket) = control.place() else { return files };
+    let Some(pid) = process_of(socket) else { return files };
     for what in ["status", "limits", "cmdline", "io"] {
         if let Ok(text) = read_to_string(format!("/proc/{pid}/{what}")) {
             files.push(File { name: format!("daemon/{what}.txt"), text: text.replace('\0', " ") });
@@ -90,16 +92,23 @@ pub fn daemon(control: &Control) -> Vec<File> {
     files
 }
 
-/// Who listens at a socket.
-fn process_of(socket: &Path) -> Option<u32> {
-    let stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
+/// Who listens at a socket, if that user is trusted: what a process of another one shows is theirs to choose.
+fn process_of(socket: &LocalSocket) -> Option<u32> {
+    let stream = std::os::unix::net::UnixStream::connect(&socket.path).ok()?;
     // One in another namespace cannot be seen from here.
-    let listener = world_real::unix_peer(&stream.into(), &env::Address::Unix(socket.display().to_string()));
-    listener.process.map(|process| process.pid)
+    let address = env::Address::Unix(socket.path.display().to_string());
+    let process = world_real::unix_peer(&stream.into(), &address).process?;
+    socket.trusts(process.uid).then_some(process.pid)
+}
+
+/// The end of a text.
+pub fn end_of_text(bytes: &[u8]) -> String {
+    let skipped = bytes.len().saturating_sub(LONGEST_LOG as usize);
+    String::from_utf8_lossy(&bytes[skipped..]).into_owned()
 }
 
 /// The end of a text file.
-pub fn end_of(path: &Path) -> Option<String> {
+fn end_of(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LOG))).ok()?;

@@ -21,9 +21,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::counted;
+use world_real::StateFolder;
 
 /// How long the controller may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A link is refused (`open(2)`).
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 /// What the state folder has that is taken as it is: no file of these is meant to hold a secret.
 const KEPT: [&str; 13] = [
@@ -112,14 +116,15 @@ fn default_name(now: u64) -> PathBuf {
     PathBuf::from(format!("softroc-support-{}-{day}-{time}.tar.gz", crate::machine::host()))
 }
 
-/// For this user alone: names and serial numbers are in it.
+/// For this user alone: names and serial numbers are in it. A link of that name is not followed.
 fn write(path: &Path, bytes: &[u8]) -> Outcome {
     let failed = |error: std::io::Error| {
         let path = path.display();
         Failure::failed(format!("cannot write {path}: {error}; name another file with --file"))
     };
     let mut open = std::fs::OpenOptions::new();
-    let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
+    open.write(true).create(true).truncate(true).mode(0o600).custom_flags(NOFOLLOW);
+    let mut file = open.open(path).map_err(failed)?;
     // The mode is that of a file that was not there before.
     file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
@@ -187,13 +192,15 @@ fn named(event: &Event, scrubber: &mut Scrubber) {
 
 /// What the state folder has: a list of all of it, and what is no secret.
 fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
+    // Links are not followed: a folder of another user could have this one read what it points to.
+    let files_of = StateFolder::new(folder);
     // What earlier versions of them hold is secret, too.
     let versions = SECRET.iter().flat_map(|name| {
         let aside = (1..=8).map(move |number| format!("{name}.unreadable-{number}"));
         [(*name).to_owned(), format!("{name}.previous")].into_iter().chain(aside)
     });
     for name in versions {
-        if let Ok(bytes) = std::fs::read(folder.join(name)) {
+        if let Ok(Some(bytes)) = files_of.read(&name) {
             let kept: Value = serde_json::from_slice(controller::document(&bytes)).unwrap_or_default();
             secrets_in(&kept, scrubber);
             // Names of accounts are keys there.
@@ -202,17 +209,24 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
             }
         }
     }
+    if let Ok(password) = std::fs::read_to_string(folder.join("first-password")) {
+        scrubber.secret(password.trim_end());
+    }
     // Also of accounts that are no more, and where nobody answers.
     for name in ["events.jsonl", "events.2.jsonl"] {
-        let events = machine::end_of(&folder.join(name)).unwrap_or_default();
+        let events = files_of.read(name).ok().flatten().map(|bytes| machine::end_of_text(&bytes));
+        let events = events.unwrap_or_default();
         let events = events.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok());
         events.for_each(|event| named(&event, scrubber));
     }
     let mut files = vec![File { name: "state/list.txt".into(), text: list(folder) }];
     for name in KEPT {
-        if let Some(text) = machine::end_of(&folder.join(name)) {
-            files.push(File { name: format!("state/{name}"), text });
-        }
+        let text = match files_of.read(name) {
+            Ok(None) => continue,
+            Ok(Some(bytes)) => machine::end_of_text(&bytes),
+            Err(error) => format!("{error}\n"),
+        };
+        files.push(File { name: format!("state/{name}"), text });
     }
     files
 }

@@ -3,7 +3,7 @@
 use super::{Controller, softroc};
 use std::process::{Command, Stdio};
 
-/// A controller with a port for management, and what was printed at its first start.
+/// A controller with a port for management, and the password that its first start made.
 pub struct Managed {
     pub controller: Controller,
     pub address: String,
@@ -30,7 +30,8 @@ pub fn managed(name: &str, more: &[&str]) -> Managed {
     let log = controller.log();
     let address = address(&log);
     let fingerprint = between(&log, "its certificate's SHA-256 is ", "\n").to_owned();
-    let password = between(&log, "to be changed: ", "\n").to_owned();
+    let file = format!("{}/first-password", controller.state());
+    let password = std::fs::read_to_string(file).expect("the first password").trim_end().to_owned();
     Managed { controller, address, fingerprint, password }
 }
 

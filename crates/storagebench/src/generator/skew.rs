@@ -58,6 +58,46 @@ impl Zipf {
     }
 }
 
+/// How likely each rank is. Ranks are from 1 to a count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Law {
+    Zipf(Zipf),
+    /// The rank is the count times an even draw to the power of `power`.
+    Pareto {
+        count: u64,
+        power: f64,
+    },
+    /// The rank is the mean of twelve even draws, and an even one of so large a part of the count, about its middle.
+    Normal {
+        count: u64,
+        part: f64,
+    },
+}
+
+impl Law {
+    /// The share `share` of the ranks is drawn by 1 - `share` of the draws.
+    pub(crate) fn pareto(count: u64, share: f64) -> Law {
+        Law::Pareto { count: count.max(1), power: share.ln() / (1.0 - share).ln() }
+    }
+
+    pub(crate) fn normal(count: u64, percent: f64) -> Law {
+        Law::Normal { count: count.max(1), part: percent.min(50.0) / 100.0 }
+    }
+
+    /// A rank, from 1 to the count.
+    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+        let (count, place) = match self {
+            Law::Zipf(zipf) => return zipf.draw(random),
+            Law::Pareto { count, power } => (*count, random.unit().powf(*power)),
+            Law::Normal { count, part } => {
+                let mean = (0..12).map(|_| random.unit()).sum::<f64>() / 12.0;
+                (*count, mean + (random.unit() - 0.5) * part)
+            }
+        };
+        ((place * count as f64) as u64).min(count - 1) + 1
+    }
+}
+
 /// Scatters ranks over places: a permutation of 0..count that puts neighbours far apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scatter {
@@ -117,8 +157,8 @@ impl Hot {
 pub(crate) enum Spread {
     Uniform,
     /// Over granules of so many bytes.
-    Zipf {
-        law: Zipf,
+    Ranked {
+        law: Law,
         scatter: Scatter,
         granule: u64,
     },
@@ -143,7 +183,7 @@ impl Spread {
     ) -> u64 {
         match self {
             Spread::Uniform => uniform(random, len, block, align),
-            Spread::Zipf { law, scatter, granule } => {
+            Spread::Ranked { law, scatter, granule } => {
                 let at = scatter.place(law.draw(random) - 1) * granule;
                 (at - at % align).min((len - block) / align * align)
             }
@@ -214,6 +254,35 @@ mod tests {
             for theta in [0.0, 1.0, 1.2, 10.0] {
                 let law = Zipf::new(count, theta);
                 assert!((0..2000).all(|_| (1..=count).contains(&law.draw(&mut random))), "{count} {theta}");
+            }
+        }
+    }
+
+    /// The most popular quarters of the ranks get what they got of the requests of fio 3.33 with these parameters.
+    #[test]
+    fn popular_ranks_get_what_fio_gives_them() {
+        for (law, shares) in [
+            (Law::pareto(1024, 0.2), [0.826, 0.909, 0.961]),
+            (Law::pareto(1024, 0.9), [0.998, 1.0, 1.0]),
+            (Law::normal(1024, 0.0), [0.865, 0.998, 1.0]),
+            (Law::normal(1024, 10.0), [0.842, 0.996, 1.0]),
+            (Law::normal(1024, 50.0), [0.491, 0.867, 0.99]),
+        ] {
+            let (mut random, mut counts) = (Random::new(3), vec![0_u64; 1024]);
+            for _ in 0..400_000 {
+                counts[law.draw(&mut random) as usize - 1] += 1;
+            }
+            counts.sort_unstable_by(|one, other| other.cmp(one));
+            for (quarter, share) in shares.into_iter().enumerate() {
+                let most = 256 * (quarter + 1);
+                let drawn = counts[..most].iter().sum::<u64>() as f64 / 400_000.0;
+                assert!((drawn - share).abs() < 0.02, "{law:?}: {drawn} of {most} ranks, not {share}");
+            }
+        }
+        let mut random = Random::new(1);
+        for count in [1, 2, 1 << 40] {
+            for law in [Law::pareto(count, 0.01), Law::pareto(count, 0.99), Law::normal(count, 100.0)] {
+                assert!((0..2000).all(|_| (1..=count).contains(&law.draw(&mut random))), "{law:?}");
             }
         }
     }

@@ -1,36 +1,70 @@
 //! Workloads of other tools as load profiles: fio job files, Iometer configurations.
 //!
-//! An importer takes what describes the load and says, line by line, what it leaves out or reads differently.
+//! An importer takes what describes the load. A note names each line that is left out or read differently. A job or
+//! an access specification that cannot be imported is refused alone: the others of the file are imported.
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | `decode` | the encodings of files |
 //! | `fio` | fio job files |
 //! | `icf` | configurations of Iometer |
 
+mod decode;
 mod fio;
 mod icf;
 
-pub use fio::import_fio;
+pub use fio::{JobHost, import_fio};
 pub use icf::import_icf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::catalog::{Catalog, Entry, Group};
 use crate::load::profile::{Load, Profile, parse_access_text};
+use std::fmt;
+use std::rc::Rc;
 
-/// Something wrong in a file of another tool.
-fn wrong(file: &str, line: usize, sentence: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::BadProfile, format!("{file}:{line}: {sentence}"))
+/// A line of a file of another tool.
+#[derive(Clone, Debug)]
+struct Place {
+    file: Rc<str>,
+    line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Why a job or an access specification is not imported: a sentence about its line.
+#[derive(Clone, Debug)]
+struct Refusal {
+    place: Place,
+    sentence: String,
+}
+
+/// A part of a job or of an access specification, or why there is none.
+type Taken<T> = std::result::Result<T, Refusal>;
+
+/// Refuses what stands in `place`.
+fn refused<T>(place: &Place, sentence: impl fmt::Display) -> Taken<T> {
+    Err(Refusal { place: place.clone(), sentence: sentence.to_string() })
+}
+
+/// Something wrong with a file of another tool as a whole.
+fn wrong(place: &Place, sentence: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::BadProfile, format!("{place}: {sentence}"))
 }
 
 /// What was imported so far, and what there is to say about it.
-struct Import<'a> {
-    file: &'a str,
+struct Import {
+    file: Rc<str>,
     group: Group,
     notes: Vec<String>,
+    refusals: Vec<String>,
 }
 
-impl<'a> Import<'a> {
-    fn new(file: &'a str, prose: &str) -> Import<'a> {
+impl Import {
+    fn new(file: &str, prose: &str) -> Import {
         let stem = file.rsplit('/').next().unwrap_or(file);
         let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
         let mut name = plain_name(stem);
@@ -38,18 +72,31 @@ impl<'a> Import<'a> {
             name.push_str("-imported");
         }
         Import {
-            file,
+            file: file.into(),
             group: Group { name, prose: prose.to_owned(), entries: Vec::new() },
             notes: Vec::new(),
+            refusals: Vec::new(),
         }
     }
 
-    fn note(&mut self, line: usize, sentence: impl std::fmt::Display) {
-        self.notes.push(format!("{}:{line}: {sentence}", self.file));
+    /// A line of the file that is imported.
+    fn at(&self, line: usize) -> Place {
+        Place { file: self.file.clone(), line }
     }
 
-    /// Adds a workload that is named `name` in line `line`.
-    fn add(&mut self, line: usize, name: &str, prose: String, source: String, load: Load) -> Result<()> {
+    fn note(&mut self, place: &Place, sentence: impl fmt::Display) {
+        self.notes.push(format!("{place}: {sentence}"));
+    }
+
+    /// Leaves `what` out: a job, or an access specification.
+    fn refuse(&mut self, what: impl fmt::Display, refusal: &Refusal) {
+        let sentence = format!("{}: {what} is not imported: {}", refusal.place, refusal.sentence);
+        self.refusals.push(sentence.clone());
+        self.notes.push(sentence);
+    }
+
+    /// Adds a workload that is named `name` in `place`.
+    fn add(&mut self, place: &Place, name: &str, prose: String, source: String, load: Load) -> Taken<()> {
         let mut plain = plain_name(name);
         let taken = |plain: &str| {
             // 'random' begins a profile that is described in a line, and so names none.
@@ -61,10 +108,10 @@ impl<'a> Import<'a> {
         if taken(&plain) {
             plain = (2..).map(|at| format!("{plain}-{at}")).find(|plain| !taken(plain)).unwrap_or_default();
         }
+        let profile = Profile::new(&*plain, load).or_else(|error| refused(place, error))?;
         if plain != name {
-            self.note(line, format_args!("'{name}' becomes the load profile '{plain}'"));
+            self.note(place, format_args!("'{name}' becomes the load profile '{plain}'"));
         }
-        let profile = Profile::new(&*plain, load).map_err(|error| wrong(self.file, line, error))?;
         let profile = profile.described(&*prose, &*source);
         self.group.entries.push(Entry {
             name: plain,
@@ -76,10 +123,14 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// What was imported, unless that is nothing.
     fn finish(self, nothing: &str) -> Result<(Group, Vec<String>)> {
-        match self.group.entries.is_empty() {
-            true => Err(wrong(self.file, 1, nothing)),
-            false => Ok((self.group, self.notes)),
+        if !self.group.entries.is_empty() {
+            return Ok((self.group, self.notes));
+        }
+        match self.refusals.is_empty() {
+            true => Err(wrong(&self.at(1), nothing)),
+            false => Err(Error::new(ErrorKind::BadProfile, self.refusals.join("\n"))),
         }
     }
 }

@@ -18,6 +18,13 @@ pub enum Edge {
     Bytes(u64),
     /// So many percent of the whole from the start.
     Percent(f64),
+    /// So many bytes and so many percent of the whole from the start, at most at its end.
+    Sum {
+        /// The bytes.
+        bytes: u64,
+        /// The percent of the whole.
+        percent: f64,
+    },
     /// At the end of the whole.
     End,
 }
@@ -97,6 +104,7 @@ fn place(edge: Edge, len: ByteCount) -> u64 {
             let unit = if len.0 / 100 >= COARSE.0 { COARSE } else { FINE };
             ByteOffset((len.0 as f64 * percent / 100.0) as u64).align_down(unit).0
         }
+        Edge::Sum { bytes, percent } => place(Edge::Percent(percent), len).saturating_add(bytes).min(len.0),
     }
 }
 
@@ -109,7 +117,7 @@ impl Default for Area {
 impl FromStr for Area {
     type Err = Error;
 
-    /// `all`, `by-access`, or `FROM..TO` where each is a size or a percentage and may be left out.
+    /// `all`, `by-access`, or `FROM..TO` where each is a size, a percentage or both (`1G+20%`) and may be left out.
     fn from_str(text: &str) -> Result<Area> {
         let plain = text.trim().to_ascii_lowercase();
         match plain.as_str() {
@@ -145,6 +153,12 @@ impl FromStr for Area {
 }
 
 fn parse_edge(text: &str) -> Option<Edge> {
+    if let Some((bytes, percent)) = text.split_once('+') {
+        return match (parse_edge(bytes.trim())?, parse_edge(percent.trim())?) {
+            (Edge::Bytes(bytes), Edge::Percent(percent)) => Some(Edge::Sum { bytes, percent }),
+            _ => None,
+        };
+    }
     match text.strip_suffix('%') {
         Some(number) => {
             let percent: f64 = number.trim().parse().ok()?;
@@ -160,6 +174,7 @@ impl fmt::Display for Area {
         let edge = |edge: &Edge| match edge {
             Edge::Bytes(bytes) => short_size(ByteCount(*bytes)),
             Edge::Percent(percent) => format!("{percent}%"),
+            Edge::Sum { bytes, percent } => format!("{}+{percent}%", short_size(ByteCount(*bytes))),
             Edge::End => String::new(),
         };
         match self {
@@ -203,6 +218,9 @@ mod tests {
             ("by-access", Access::Sequential, 0, 10 * GIB),
             ("by-access", Access::Random, 10 * GIB, 25 * GIB),
             ("By-Access", Access::Mixed, 10 * GIB, 25 * GIB),
+            ("1G..1G+20%", Access::Random, GIB, 20 * GIB),
+            ("1G+10%..1G+95%", Access::Random, 11 * GIB, 85 * GIB),
+            ("1G..1G+100%", Access::Random, GIB, 99 * GIB),
         ] {
             let area: Area = text.parse().unwrap();
             assert_eq!(area.resolve(whole, access).unwrap(), range(GIB + start, len), "{text}");
@@ -223,13 +241,14 @@ mod tests {
             ("everything", "'everything' is not an area; give"),
             ("4X..8G", "'4x' is neither a size nor a percentage"),
             ("0..110%", "'110%' is neither"),
+            ("0..10%+1G", "'10%+1g' is neither"),
             ("8G..4G", "it ends before it begins"),
             ("20%..20%", "it ends before it begins"),
         ] {
             let error = text.parse::<Area>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        for text in ["4G..8G", "2G..", "50%..1M", "..2G"] {
+        for text in ["4G..8G", "2G..", "50%..1M", "..2G", "2G..2G+10%"] {
             let area: Area = text.parse().unwrap();
             let error = area.resolve(range(0, 1 << 30), Access::Random).unwrap_err();
             assert_eq!(error.kind, ErrorKind::TooSmall);

@@ -261,8 +261,8 @@ impl Run<'_> {
     /// One point: ramp, run, drain, and its row.
     async fn measure(&mut self, profile: &Profile, ways: &[Way], outstanding: u32) -> Result<Ending> {
         let settings = &self.bench.settings;
-        let (point, watched, began) =
-            self.drive(profile, ways, outstanding, settings.ramp, Until::of(settings)).await?;
+        let (ramp, until) = (settings.ramp_of(profile), Until::of(settings, profile));
+        let (point, watched, began) = self.drive(profile, ways, outstanding, ramp, until).await?;
         let reading = point.meter.finish();
         let around = watched.around.clone().unwrap_or_else(|| Surrounded { seconds: 0.0, looks: Vec::new() });
         let targets = self.seats.len() as u32;
@@ -275,7 +275,7 @@ impl Run<'_> {
             steady_state: watched.steady_state.or_else(|| steadiness(&reading.slices, reading.slice_ns)),
         };
         if let Some(mut row) = Row::of(&about, &point, &reading) {
-            row.notes = notes::judge(&row, &around, &self.expected());
+            row.notes = notes::judge(&row, &around, &self.expected(profile));
             self.bench.observer.point_took(self.env.now().since(began));
             self.bench.observer.row(&row);
             self.rows.push(row);
@@ -287,7 +287,7 @@ impl Run<'_> {
     }
 
     /// What the judgement of a row needs to know.
-    fn expected(&self) -> Expected {
+    fn expected(&self, profile: &Profile) -> Expected {
         let settings = &self.bench.settings;
         let rotating = |seat: &Seat<'_>| {
             let info = seat.target.info();
@@ -295,7 +295,7 @@ impl Run<'_> {
         };
         Expected {
             rotating: self.seats.iter().all(rotating),
-            confidence_percent: settings.confidence_percent.filter(|_| settings.steady_state.is_none()),
+            confidence_percent: settings.confidence_of(profile).filter(|_| settings.steady_state.is_none()),
             max_rounds: settings.steady_state.map(|rule| rule.max_rounds),
         }
     }

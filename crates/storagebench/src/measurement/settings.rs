@@ -31,15 +31,18 @@ pub struct Settings {
     pub profiles: Vec<Profile>,
     /// At how many outstanding I/Os each is measured. It is the total over all workers.
     pub outstanding: Ladder,
-    /// How long each point is measured.
+    /// How long each point is measured, unless its profile says.
     pub runtime: Duration,
-    /// How long each point runs before it is measured.
+    /// How long each point runs before it is measured, unless its profile says.
     pub ramp: Duration,
     /// How narrow the 95 % intervals of the rate and of the mean latency are to be, in percent of the figure either
     /// way: a point is measured on until they are, up to `max_runtime`. `None`: never longer than `runtime`.
     pub confidence_percent: Option<f64>,
-    /// How long a point may be measured at most; `None`: four times `runtime`.
+    /// How long a point may be measured at most; `None`: four times its run time.
     pub max_runtime: Option<Duration>,
+    /// Whether a point of a profile with a run time of its own is measured on as well, until its intervals are narrow
+    /// enough. Otherwise it is measured for exactly that time.
+    pub extend_own_runtimes: bool,
     /// What is written to the target before the first point.
     pub precondition: Precondition,
     /// Measure each point in rounds until the target is steady, instead of for `runtime`; the row is of the last
@@ -72,6 +75,7 @@ impl Default for Settings {
             ramp: Duration::from_secs(5),
             confidence_percent: Some(2.0),
             max_runtime: None,
+            extend_own_runtimes: false,
             precondition: Precondition::None,
             steady_state: None,
             workers: 1,
@@ -92,17 +96,46 @@ impl Settings {
 
     /// How long a target takes, at the least; preconditioning not included.
     pub fn duration(&self) -> Duration {
-        let run = self.steady_state.map_or(self.runtime, |rule| rule.round * rule.window_rounds);
-        (self.ramp + run) * self.points() as u32
+        let of = |profile: &Profile| {
+            let run = self.steady_state.map(|rule| rule.round * rule.window_rounds);
+            let point = self.ramp_of(profile) + run.unwrap_or_else(|| self.runtime_of(profile));
+            point * profile.rungs(&self.outstanding).len() as u32
+        };
+        self.profiles.iter().map(of).sum()
     }
 
-    /// How long a point is measured at most.
+    /// How long a point without a run time of its own is measured at most.
     pub fn longest_runtime(&self) -> Duration {
-        let confident = || match self.confidence_percent {
-            Some(_) => self.max_runtime.unwrap_or(self.runtime * 4).max(self.runtime),
-            None => self.runtime,
+        self.longest(self.runtime, self.confidence_percent.is_some())
+    }
+
+    fn longest(&self, runtime: Duration, extends: bool) -> Duration {
+        let confident = || match extends {
+            true => self.max_runtime.unwrap_or(runtime * 4).max(runtime),
+            false => runtime,
         };
         self.steady_state.map_or_else(confident, |rule| rule.round * rule.max_rounds)
+    }
+
+    /// How long a point of `profile` is measured.
+    pub(crate) fn runtime_of(&self, profile: &Profile) -> Duration {
+        profile.load().runtime.unwrap_or(self.runtime)
+    }
+
+    /// How long a point of `profile` runs before it is measured.
+    pub(crate) fn ramp_of(&self, profile: &Profile) -> Duration {
+        profile.load().ramp.unwrap_or(self.ramp)
+    }
+
+    /// How narrow the intervals of `profile` are to be, where they decide how long it is measured.
+    pub(crate) fn confidence_of(&self, profile: &Profile) -> Option<f64> {
+        let extends = profile.load().runtime.is_none() || self.extend_own_runtimes;
+        self.confidence_percent.filter(|_| extends)
+    }
+
+    /// How long a point of `profile` is measured at most.
+    pub(crate) fn longest_of(&self, profile: &Profile) -> Duration {
+        self.longest(self.runtime_of(profile), self.confidence_of(profile).is_some())
     }
 
     /// Whether anything is written: by a profile, or before them.
@@ -163,11 +196,14 @@ impl Settings {
                 "a confidence of {percent} % cannot be reached; give a half width between 0.01 % and 100 %, such as 2 %"
             ));
         }
-        if let Some(max) = self.max_runtime.filter(|max| *max < self.runtime) {
+        let longest = self.profiles.iter().map(|profile| self.runtime_of(profile)).max();
+        if let (Some(max), Some(runtime)) = (self.max_runtime, longest)
+            && max < runtime
+        {
             return wrong(format!(
                 "a run time of at most {} s is less than the run time of {} s; give more, or a shorter run time",
                 max.as_secs_f64(),
-                self.runtime.as_secs_f64()
+                runtime.as_secs_f64()
             ));
         }
         if let Some(rule) = self.steady_state

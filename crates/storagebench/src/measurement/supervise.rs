@@ -38,14 +38,14 @@ fn ns(duration: Duration) -> u64 {
 }
 
 impl Until {
-    /// How the points of a measurement end.
-    pub(crate) fn of(settings: &Settings) -> Until {
+    /// How the points of a profile end.
+    pub(crate) fn of(settings: &Settings, profile: &Profile) -> Until {
         match settings.steady_state {
             Some(rule) => Until::Steady(rule),
             None => Until::Sure {
-                runtime: settings.runtime,
-                longest: settings.longest_runtime(),
-                confidence_percent: settings.confidence_percent,
+                runtime: settings.runtime_of(profile),
+                longest: settings.longest_of(profile),
+                confidence_percent: settings.confidence_of(profile),
             },
         }
     }

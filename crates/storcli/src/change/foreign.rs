@@ -4,7 +4,7 @@ use super::{Refusal, ask, outcome};
 use crate::Machine;
 use crate::answer::Answer;
 use crate::codes::WRONG_STATE;
-use crate::show::{foreign_list, nothing_foreign};
+use crate::show::{foreign_list, none_foreign_found, nothing_foreign};
 use crate::words::{Numbers, Word};
 use controller::{Command, ForeignVolume, Reply};
 
@@ -23,7 +23,7 @@ pub(super) fn answer(numbers: &Numbers, words: &[Word], machine: &mut dyn Machin
         Err(answer) => return answer,
     };
     if volumes.is_empty() && drives.is_empty() {
-        return nothing_foreign();
+        return if bare[0] == "import" { nothing_foreign() } else { none_foreign_found() };
     }
     match bare[..] {
         ["import"] => outcome("-", "Import foreign configuration", import(&volumes, machine)),
@@ -42,7 +42,10 @@ pub(super) fn answer(numbers: &Numbers, words: &[Word], machine: &mut dyn Machin
                 )),
                 false => ask(machine, Command::ForeignClear { drives: clearable }).map(|_| ()),
             };
-            outcome("-", "Delete foreign configuration", done)
+            match done {
+                Ok(()) => Answer::done("Successfully deleted foreign configuration"),
+                refused => outcome("-", "Delete foreign configuration", refused),
+            }
         }
     }
 }

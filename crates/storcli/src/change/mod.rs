@@ -5,22 +5,22 @@ mod controller;
 mod create;
 mod drive;
 mod foreign;
+mod property;
+mod reshape;
+mod schedule;
+mod settings;
 mod volume;
+mod wanted;
 
 use crate::answer::{Answer, exit_code};
 use crate::tree::{Column, Table, Value, column, left, number, text};
 use crate::view::View;
 use crate::words::{What, Word};
-use crate::{Machine, Surroundings, codes};
+use crate::{Machine, codes};
 use ::controller::{Command, Reply};
 
 /// Any verb but `show`.
-pub(crate) fn answer(
-    what: &What,
-    words: &[Word],
-    around: &Surroundings,
-    machine: &mut dyn Machine,
-) -> Answer {
+pub(crate) fn answer(what: &What, words: &[Word], machine: &mut dyn Machine) -> Answer {
     if !is_verb(words)
         || matches!(what, What::Absent | What::Bbu | What::Cv | What::Groups(_) | What::Enclosures(_))
     {
@@ -31,7 +31,7 @@ pub(crate) fn answer(
         Err(answer) => return answer,
     };
     match what {
-        What::Controller => controller::answer(&view, words, around, machine),
+        What::Controller => controller::answer(&view, words, machine),
         What::Drives { enclosures, slots } => {
             drive::answer(&view, enclosures.as_ref(), slots, words, machine)
         }
@@ -55,6 +55,7 @@ fn is_verb(words: &[Word]) -> bool {
         "resume",
         "insert",
         "import",
+        "expand",
         "flushcache",
         "fc",
         "spinup",

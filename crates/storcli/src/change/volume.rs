@@ -1,50 +1,30 @@
-//! `/cN/vN set|start|stop|pause|resume|del ...`.
+//! `/cN/vN set|start|stop|pause|resume|del|expand ...`.
 
-use super::{OF_VOLUMES, Outcomes, Refusal, ask, only_force};
+use super::{OF_VOLUMES, Outcomes, Refusal, ask, only_force, reshape, settings};
 use crate::Machine;
 use crate::answer::{Answer, OTHER};
-use crate::codes::{INVALID, NOT_IN_PROGRESS};
+use crate::codes::NOT_IN_PROGRESS;
 use crate::show::operation_kinds;
 use crate::tree::number;
 use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
-use controller::{
-    CacheMode, Command, DiscardLog, Discarded, DriveCache, ReadMode, SectorFormat, SetPolicy, StartTask,
-    Startable, WriteMode,
-};
+use controller::{Command, DiscardLog, Discarded, DriveCache, SectorFormat, StartTask, Startable};
 
 /// Any verb of volumes but `show`.
 pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
     let verbs: Vec<&str> = words.iter().map(Word::bare).collect();
     // The words are judged before anything is done.
-    let change = match (verbs[0], &words[1..]) {
-        ("set", rest) => match set(rest) {
-            Ok(change) => change,
-            Err(Some(refusal)) => {
-                return Answer::refused("-", refusal.message, refusal.code).described("Set VD Failed.");
-            }
-            Err(None) => return Answer::unsupported(),
-        },
-        ("del", rest) => match delete(rest) {
-            Some(change) => change,
-            None => return Answer::unsupported(),
-        },
-        ("delete", rest) if rest.first().map(Word::bare) == Some("preservedcache") => {
-            match only_force(&rest[1..]) {
-                Some(_) => Change::DeletePreserved,
-                None => return Answer::unsupported(),
-            }
-        }
-        ("start", rest) => match start(rest) {
-            Some(change) => change,
-            None => return Answer::unsupported(),
-        },
-        ("stop" | "pause" | "resume", [operation]) => match task(verbs[0], operation.bare()) {
-            Some(change) => change,
-            None => return Answer::unsupported(),
-        },
-        _ => return Answer::unsupported(),
+    let change = match verbs[..] {
+        ["set", ..] => return settings::answer(view, numbers, &words[1..], machine),
+        ["expand", ..] => return reshape::expand(view, numbers, &words[1..], machine),
+        ["start", "migrate", ..] => return reshape::migrate(view, numbers, &words[2..], machine),
+        ["del" | "delete", "preservedcache", ..] => only_force(&words[2..]).map(|_| Change::DeletePreserved),
+        ["del" | "delete", ..] => delete(&words[1..]),
+        ["start", ..] => start(&words[1..]),
+        [verb @ ("stop" | "pause" | "resume"), operation] => task(verb, operation),
+        _ => None,
     };
+    let Some(change) = change else { return Answer::unsupported() };
     let volumes = view.volumes_of(numbers);
     if volumes.is_empty() {
         return crate::show::missing_volumes(numbers);
@@ -57,31 +37,11 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &m
 
 /// What is to be done to volumes.
 enum Change {
-    /// Commands that set something, each made for a volume.
-    Set(Vec<Setting>),
-    Delete {
-        force: bool,
-        discard: bool,
-    },
+    Delete { force: bool, discard: bool },
     DeletePreserved,
-    StartInit {
-        full: bool,
-        force: bool,
-    },
+    StartInit { full: bool, force: bool },
     StartCheck,
-    Task {
-        verb: &'static str,
-        operation: &'static str,
-    },
-}
-
-/// A setting.
-#[derive(Clone)]
-enum Setting {
-    Name(String),
-    Policy(SetPolicy),
-    /// What is so in any case.
-    AsItIs,
+    Task { verb: &'static str, operation: &'static str },
 }
 
 /// `on`, `off`, `default`.
@@ -100,46 +60,6 @@ pub(super) fn emulation_type(low: &str) -> Option<SectorFormat> {
         "2" | "force" => Some(SectorFormat::Emulated512),
         _ => None,
     }
-}
-
-/// `set wrcache=... name=...`; `None`: no such property.
-fn set(words: &[Word]) -> Result<Change, Option<Refusal>> {
-    let refuse = |sentence: &str| Err(Some(Refusal::new(INVALID, sentence)));
-    let mut settings = Vec::new();
-    let set = SetPolicy::default;
-    let writes = |mode| Setting::Policy(SetPolicy { write_mode: Some(mode), ..set() });
-    let reads = |mode| Setting::Policy(SetPolicy { read_mode: Some(mode), ..set() });
-    let kept = |mode| Setting::Policy(SetPolicy { cache_mode: Some(mode), ..set() });
-    for word in words {
-        settings.push(match (word.key.as_str(), word.low().as_str()) {
-            ("wrcache", "wt") => writes(WriteMode::WriteThrough),
-            ("wrcache", "wb") => writes(WriteMode::WriteBack),
-            ("wrcache", "awb" | "fwb") => writes(WriteMode::AlwaysWriteBack),
-            ("rdcache", "nora") => reads(ReadMode::NoReadAhead),
-            ("rdcache", "ra") => reads(ReadMode::ReadAhead),
-            ("iopolicy", "direct") => kept(CacheMode::Direct),
-            ("iopolicy", "cached") => kept(CacheMode::Cached),
-            ("accesspolicy", "rw") => Setting::AsItIs,
-            ("autobgi", "on") => Setting::AsItIs,
-            ("pdcache", value) if drive_cache(value).is_some() => {
-                Setting::Policy(SetPolicy { drive_cache: drive_cache(value), ..set() })
-            }
-            ("emulationtype", value) if emulation_type(value).is_some() => {
-                Setting::Policy(SetPolicy { sector_format: emulation_type(value), ..set() })
-            }
-            ("accesspolicy", _) => {
-                return refuse(
-                    "a volume can be read and written, or is not served; there is no other access",
-                );
-            }
-            ("autobgi", "off") => {
-                return refuse("redundancy is always made to agree; 'stop bgi' stops it once");
-            }
-            ("name", name) if !name.is_empty() => Setting::Name(word.value.clone().unwrap_or_default()),
-            _ => return Err(None),
-        });
-    }
-    if settings.is_empty() { Err(None) } else { Ok(Change::Set(settings)) }
 }
 
 /// What the cache has of a volume is given up.
@@ -180,9 +100,9 @@ fn start(words: &[Word]) -> Option<Change> {
 
 /// `stop|pause|resume init|cc|bgi`.
 fn task(verb: &str, operation: &str) -> Option<Change> {
-    let (operation, kinds) = operation_kinds(operation)?;
+    let (operation, _) = operation_kinds(operation)?;
     let verb = ["stop", "pause", "resume"].into_iter().find(|known| *known == verb)?;
-    let is_known = !kinds.is_empty() && (operation != "INIT" || verb == "stop");
+    let is_known = matches!(operation, "CC" | "BGI") || operation == "INIT" && verb == "stop";
     is_known.then_some(Change::Task { verb, operation })
 }
 
@@ -190,7 +110,6 @@ impl Change {
     /// What is said of it: as a whole, and in a row.
     fn names(&self) -> (&'static str, &'static str) {
         match self {
-            Change::Set(_) => ("Set VD", "Set"),
             Change::Delete { .. } => ("Delete VD", "Delete"),
             Change::DeletePreserved => ("Delete Preserved Cache", "Delete"),
             Change::StartInit { .. } => ("Start INIT Operation", "INIT"),
@@ -205,18 +124,6 @@ impl Change {
         // By UUID: another one may have its name.
         let volume = || vd.volume.uuid.clone();
         match self {
-            Change::Set(settings) => {
-                for setting in settings {
-                    let command = match setting {
-                        Setting::AsItIs => continue,
-                        Setting::Name(name) => Command::VolumeSet { volume: volume(), name: name.clone() },
-                        Setting::Policy(set) => {
-                            Command::VolumePolicy(SetPolicy { volume: volume(), ..set.clone() })
-                        }
-                    };
-                    ask(machine, command)?;
-                }
-            }
             Change::Delete { force: false, .. } => {
                 return Err(Refusal::new(OTHER, "VD may hold data, use 'force' option"));
             }

@@ -36,7 +36,7 @@ pub(super) fn status(view: &View) -> &'static str {
 }
 
 /// The schedule of the patrol.
-pub(super) fn patrol(view: &View) -> Option<&ScheduleInfo> {
+pub(crate) fn patrol(view: &View) -> Option<&ScheduleInfo> {
     view.metrics.schedules.iter().find(|schedule| schedule.what == Scheduled::Patrol)
 }
 

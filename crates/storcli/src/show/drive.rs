@@ -1,14 +1,14 @@
 //! `/cN/eN/sN show ...`, `/cN/eN show`.
 
-use super::lists::{drive_table, enclosure_table};
+use super::lists::drive_table;
 use super::volume::progress;
 use crate::answer::Answer;
-use crate::codes::NOT_FOUND;
+use crate::codes::{INVALID, NOT_FOUND, WRONG_STATE};
 use crate::forms::{size, unit};
 use crate::tree::{Column, Pairs, Table, Value, column, left, number, pairs, text, yes_no};
 use crate::view::{Pd, View};
 use crate::words::{Numbers, Word};
-use controller::{DriveInfo, SpareKind, TaskKind};
+use controller::{Coercion, DriveInfo, SpareKind, TaskKind};
 
 const SHOWN: &str = "Show Drive Information Succeeded.";
 const NOT_SHOWN: &str = "Show Drive Information Failed.";
@@ -30,7 +30,7 @@ pub(super) fn answer(view: &View, enclosures: Option<&Numbers>, slots: &Numbers,
         _ => return Answer::unsupported(),
     };
     let operation = OPERATIONS.iter().find(|(name, ..)| *name == what);
-    if operation.is_none() && !matches!(what, "" | "all") {
+    if operation.is_none() && !matches!(what, "" | "all" | "smart" | "jbod") {
         return Answer::unsupported();
     }
     let drives = view.drives_of(enclosures, slots);
@@ -40,6 +40,7 @@ pub(super) fn answer(view: &View, enclosures: Option<&Numbers>, slots: &Numbers,
     }
     let shown = match (operation, what) {
         (Some((_, name, kinds)), _) => operations(view, &drives, name, kinds),
+        (None, "smart" | "jbod") => not_shown(&drives, what),
         (None, "all") => {
             let all = drives.iter().flat_map(|pd| details(view, pd)).collect();
             Answer::shown(all).described(SHOWN)
@@ -58,6 +59,28 @@ pub(super) fn answer(view: &View, enclosures: Option<&Numbers>, slots: &Numbers,
             description: NOT_SHOWN.into(),
             ..shown
         },
+    }
+}
+
+/// What drives have not: SMART data as the drive sends them, and a state in which they are passed through.
+fn not_shown(drives: &[Pd<'_>], what: &str) -> Answer {
+    let (name, code) = match what {
+        "smart" => ("Smart Info", INVALID),
+        _ => ("JBOD", WRONG_STATE),
+    };
+    let why = |pd: &Pd<'_>| match what {
+        "smart" => format!(
+            "raw SMART data are not passed on; run 'softroc drive show {}' for the drive's health",
+            pd.drive.name
+        ),
+        _ => "the drive is no JBOD: drives are not passed through to the host".to_owned(),
+    };
+    let row = |pd: &Pd<'_>| vec![text(path(pd)), text("Failure"), number(code), text(why(pd))];
+    let table = Table::new(crate::change::OF_DRIVES, drives.iter().map(row).collect());
+    Answer {
+        detailed: Some(Box::new(table)),
+        code: crate::answer::exit_code(code),
+        ..Answer::failed(format!("Show Drive {name} Failed."))
     }
 }
 
@@ -93,11 +116,6 @@ pub(crate) fn missing_places(
 /// `/c0/e252/s1`.
 pub(crate) fn path(pd: &Pd<'_>) -> String {
     format!("/c0/e{}/s{}", pd.numbers.enclosure, pd.numbers.slot)
-}
-
-/// `252:1`.
-pub(crate) fn place(pd: &Pd<'_>) -> String {
-    format!("{}:{}", pd.numbers.enclosure, pd.numbers.slot)
 }
 
 const PROGRESS: &[Column] =
@@ -167,7 +185,9 @@ fn attributes(drive: &DriveInfo) -> Pairs {
     let or_dash = |value: &Option<String>| text(value.as_deref().map_or("-", str::trim));
     let bytes = drive.size_bytes.unwrap_or(0);
     let sector = drive.logical_sector_bytes.unwrap_or(512).max(1);
-    let raw = text(format!("{} [0x{:x} Sectors]", size(bytes), bytes / sector));
+    let sized = |bytes: u64| text(format!("{} [0x{:x} Sectors]", size(bytes), bytes / sector));
+    // What a new volume uses of it.
+    let coerced = sized(Coercion::default().used_bytes(bytes));
     pairs([
         ("SN", or_dash(&drive.serial)),
         ("Manufacturer Id", text("-")),
@@ -175,9 +195,9 @@ fn attributes(drive: &DriveInfo) -> Pairs {
         ("NAND Vendor", text("NA")),
         ("WWN", text(naa_3(drive))),
         ("Firmware Revision", or_dash(&drive.firmware)),
-        ("Raw size", raw.clone()),
-        ("Coerced size", raw.clone()),
-        ("Non Coerced size", raw),
+        ("Raw size", sized(bytes)),
+        ("Coerced size", coerced),
+        ("Non Coerced size", sized(bytes)),
         ("Device Speed", text("Unknown")),
         ("Link Speed", text("Unknown")),
         ("Write Cache", text("N/A")),
@@ -228,18 +248,4 @@ fn settings(view: &View, pd: &Pd<'_>) -> Pairs {
         ("Certified", text("No")),
         ("Wide Port Capable", text("No")),
     ])
-}
-
-/// `/cN/eN show [all]`.
-pub(super) fn enclosures(view: &View, numbers: &Numbers, words: &[Word]) -> Answer {
-    match words.iter().map(Word::bare).collect::<Vec<_>>()[..] {
-        [] | ["all"] => {}
-        _ => return Answer::unsupported(),
-    }
-    let mut there = view.enclosures();
-    there.retain(|number| numbers.has(*number));
-    if there.is_empty() && numbers != &Numbers::All {
-        return Answer::refused("-", "Enclosure not found", NOT_FOUND);
-    }
-    Answer::shown(vec![("Properties".into(), Value::Table(enclosure_table(view, &there)))])
 }

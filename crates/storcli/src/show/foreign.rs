@@ -17,7 +17,13 @@ pub(crate) fn list(machine: &mut dyn Machine) -> Result<(Vec<ForeignVolume>, Vec
     }
 }
 
-/// Nothing is.
+/// Nothing is, and that is all there is to show or to delete.
+pub(crate) fn none_found() -> Answer {
+    let none = pairs([("Total Foreign PDs", number(0))]);
+    Answer::shown(none).described("Couldn't find any foreign Configuration")
+}
+
+/// Nothing is, where details or an import are asked for.
 pub(crate) fn nothing() -> Answer {
     Answer::refused("-", "No foreign configuration found.", WRONG_STATE)
 }
@@ -46,8 +52,8 @@ pub(super) fn answer(words: &[Word], machine: &mut dyn Machine) -> Answer {
         Ok(list) => list,
         Err(answer) => return answer,
     };
-    if all && volumes.is_empty() && drives.is_empty() {
-        return nothing();
+    if volumes.is_empty() && drives.is_empty() {
+        return if all { nothing() } else { none_found() };
     }
     let rows = volumes.iter().enumerate().map(|(at, volume)| volume_row(at, volume)).collect();
     let mut data = pairs([

@@ -2,6 +2,7 @@
 
 mod controller;
 mod drive;
+mod enclosure;
 mod events;
 mod foreign;
 mod group;
@@ -16,9 +17,13 @@ use crate::view::View;
 use crate::words::{What, Word};
 use crate::{Machine, Surroundings};
 
-pub(crate) use drive::{missing_places, path as drive_path, place as drive_place};
-pub(crate) use foreign::{list as foreign_list, nothing as nothing_foreign};
-pub(crate) use volume::{missing as missing_volumes, operation_kinds};
+pub(crate) use controller::patrol as patrol_schedule;
+pub(crate) use drive::{missing_places, path as drive_path};
+pub(crate) use foreign::{
+    list as foreign_list, none_found as none_foreign_found, nothing as nothing_foreign,
+};
+pub(crate) use properties::of_controller as controller_properties;
+pub(crate) use volume::{missing as missing_volumes, operation_kinds, room_to_grow};
 
 /// `show ...` of an object.
 pub(crate) fn answer(
@@ -36,9 +41,9 @@ pub(crate) fn answer(
     };
     match what {
         What::Controller => controller::answer(&view, words, around, machine),
-        What::Enclosures(numbers) => drive::enclosures(&view, numbers, words),
+        What::Enclosures(numbers) => enclosure::answer(&view, numbers, words),
         What::Drives { enclosures, slots } => drive::answer(&view, enclosures.as_ref(), slots, words),
-        What::Volumes(numbers) => volume::answer(&view, numbers, words),
+        What::Volumes(numbers) => volume::answer(&view, numbers, words, machine),
         What::Groups(numbers) => group::answer(&view, numbers, words),
         What::Foreign(_) => foreign::answer(words, machine),
         What::Bbu => protection::bbu(words),

@@ -11,7 +11,7 @@ use controller::{ScheduleInfo, TaskKind, TaskState};
 const PROPERTIES: &[Column] = &[left("Ctrl_Prop"), left("Value")];
 
 /// Properties and their values.
-fn of_controller<const N: usize>(properties: [(&str, String); N]) -> Answer {
+pub(crate) fn of_controller<'a>(properties: impl IntoIterator<Item = (&'a str, String)>) -> Answer {
     let rows = properties.into_iter().map(|(name, value)| vec![text(name), text(value)]).collect();
     let table = Table::new(PROPERTIES, rows);
     Answer::shown(vec![("Controller Properties".into(), Value::Table(table))])

@@ -1,23 +1,25 @@
 //! `/cN/vN show ...`.
 
 use super::lists::{drive_table, volume_table};
-use crate::answer::Answer;
+use crate::Machine;
+use crate::answer::{Answer, OTHER};
+use crate::change::{Refusal, ask};
 use crate::codes::NOT_FOUND;
-use crate::forms::{Moment, time_left, unit};
-use crate::tree::{Column, Pairs, Table, Value, column, left, number, pairs, text, yes_no};
+use crate::forms::{Moment, size, time_left, unit};
+use crate::tree::{Column, Pairs, Table, Value, column, left, number, pairs, right, text, yes_no};
 use crate::view::{Pd, Vd, View, policy};
 use crate::words::{Numbers, Word};
-use controller::{TaskInfo, TaskKind, TaskState, VolumeInfo};
+use controller::{Command, Reply, ReshapeVolume, TaskInfo, TaskKind, TaskState, VolumeInfo};
 
 /// `/cN/vN show [all|init|cc|...]`.
-pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word]) -> Answer {
+pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
     let volumes = view.volumes_of(numbers);
     let what = match words {
         [] => "",
         [word] => word.bare(),
         _ => return Answer::unsupported(),
     };
-    let is_known = matches!(what, "" | "all" | "autobgi") || operation_kinds(what).is_some();
+    let is_known = matches!(what, "" | "all" | "autobgi" | "expansion") || operation_kinds(what).is_some();
     if !is_known || words.len() == 1 && what.is_empty() {
         return Answer::unsupported();
     }
@@ -35,7 +37,46 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word]) -> Answer {
             let rows = volumes.iter().map(|volume| vec![number(volume.number), text("On")]).collect();
             Answer::shown(vec![("VD Operation Status".into(), Value::Table(Table::new(COLUMNS, rows)))])
         }
+        "expansion" => expansion(view, &volumes, machine),
         operation => operations(view, &volumes, operation),
+    }
+}
+
+const EXPANSION: &[Column] =
+    &[column("VD"), right("Size"), left("OCE"), right("NoArrExp"), right("WithArrExp"), left("Status")];
+
+const EXPANSION_LEGEND: &str = "OCE - Online Capacity Expansion | WithArrExp - With Array Expansion
+VD=Virtual Drive | NoArrExp - Without Array Expansion";
+
+/// By how much volumes can grow on the drives that they have. Room that larger drives have is used in any case.
+fn expansion(view: &View, volumes: &[Vd<'_>], machine: &mut dyn Machine) -> Answer {
+    let mut rows = Vec::new();
+    for vd in volumes {
+        let moves = view.volume_task(&[TaskKind::Reshape], vd.volume).is_some();
+        // One that cannot become larger now has no room.
+        let room = if moves { 0 } else { room_to_grow(vd, machine).unwrap_or(0) };
+        let by = || if room > 0 { text(size(room)) } else { text("-") };
+        rows.push(vec![
+            number(vd.number),
+            text(size(vd.volume.capacity_bytes)),
+            text(if room > 0 { "Y" } else { "N" }),
+            by(),
+            by(),
+            text(if moves { "In progress" } else { "-" }),
+        ]);
+    }
+    let table = Table { legend: EXPANSION_LEGEND, ..Table::new(EXPANSION, rows) };
+    Answer::shown(vec![("EXPANSION INFORMATION".into(), Value::Table(table))])
+}
+
+/// By how much a volume can grow on the drives that it has.
+pub(crate) fn room_to_grow(vd: &Vd<'_>, machine: &mut dyn Machine) -> Result<u64, Refusal> {
+    let all = ReshapeVolume { volume: vd.volume.uuid.clone(), dry_run: true, ..ReshapeVolume::default() };
+    match ask(machine, Command::VolumeReshape(all))? {
+        Reply::Reshape { reshape, .. } => {
+            Ok(reshape.to.capacity_bytes.saturating_sub(reshape.from.capacity_bytes))
+        }
+        _ => Err(Refusal::new(OTHER, "the controller answered something else; look at its log")),
     }
 }
 
@@ -43,9 +84,9 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word]) -> Answer {
 pub(crate) fn missing(numbers: &Numbers) -> Answer {
     const COLUMNS: &[Column] = &[column("VD"), left("Status"), column("ErrCd"), left("ErrMsg")];
     let row = |volume: u32| vec![number(volume), text("Failed"), number(NOT_FOUND), text("VD doesn't exist")];
-    let rows = numbers.named().into_iter().map(row).collect();
+    let rows: Vec<Vec<Value>> = numbers.named().into_iter().map(row).collect();
     Answer {
-        detailed: Some(Box::new(Table::new(COLUMNS, rows))),
+        detailed: (!rows.is_empty()).then(|| Box::new(Table::new(COLUMNS, rows))),
         code: crate::answer::exit_code(NOT_FOUND),
         ..Answer::failed("No VD's have been configured.")
     }
@@ -57,9 +98,8 @@ pub(crate) fn operation_kinds(operation: &str) -> Option<(&'static str, &'static
         "init" => ("INIT", &[TaskKind::Init]),
         "cc" | "consistencycheck" => ("CC", &[TaskKind::Check, TaskKind::Repair]),
         "bgi" => ("BGI", &[TaskKind::Resync]),
-        "migrate" => ("Migrate", &[]),
+        "migrate" => ("Migrate", &[TaskKind::Reshape]),
         "erase" => ("ERASE", &[]),
-        "expansion" => ("OCE", &[]),
         _ => return None,
     })
 }
@@ -150,6 +190,7 @@ fn active(view: &View, volume: &VolumeInfo) -> String {
         ("Initialization", &[TaskKind::Init][..]),
         ("Consistency Check", &[TaskKind::Check, TaskKind::Repair]),
         ("Background Initialization", &[TaskKind::Resync]),
+        ("Reconstruction", &[TaskKind::Reshape]),
     ];
     let initialising =
         volume.initialisation.map(|done| format!("Background Initialization ({}%)", done.percent));

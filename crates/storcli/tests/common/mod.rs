@@ -2,7 +2,9 @@
 //! control socket print the same): a RAID 6 that is without a drive, a RAID 10 of two spans, spares, and a task. What is foreign
 //! was on other drives.
 
-use controller::{Command, Error, ErrorKind, Reply};
+use controller::{
+    Command, CreateVolume, Error, ErrorKind, LayoutInfo, Reply, ReshapeInfo, ReshapeVolume, VolumeInfo,
+};
 use storcli::{Machine, Output, Program, Surroundings};
 
 fn kept(text: &str) -> Reply {
@@ -17,23 +19,117 @@ pub struct Picture {
     /// The drive that is offline is suspended instead.
     pub suspended: bool,
     pub written: Vec<(String, String)>,
+    /// No drive is foreign.
+    pub nothing_foreign: bool,
+    /// Nothing was created yet.
+    pub no_volumes: bool,
+    /// So many volumes were deleted: their numbers are given to no other one.
+    pub deleted: u32,
+    /// There is room for so many volumes.
+    pub room_for: Option<u32>,
+    /// What is not as a saved configuration has it, after its restore.
+    pub left: Vec<String>,
+}
+
+/// What the picture says of the controller.
+fn metrics() -> controller::MetricsInfo {
+    match kept(include_str!("../picture/metrics.json")) {
+        Reply::Metrics { metrics } => *metrics,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The volume with that UUID.
+fn volume(uuid: &str) -> VolumeInfo {
+    let mut volumes = metrics().volumes.into_iter().map(|volume| volume.volume);
+    volumes.find(|volume| volume.uuid == uuid).expect("it is in the picture")
+}
+
+/// By so much each volume can grow.
+pub const ROOM: u64 = 64 << 20;
+
+/// The answer to an order about another layout: as large as it says, or all there is.
+fn reshaped(order: &ReshapeVolume) -> Reply {
+    let of = volume(&order.volume);
+    let from = LayoutInfo {
+        level: of.level.clone(),
+        drives: 4,
+        strip_bytes: of.strip_bytes,
+        capacity_bytes: of.capacity_bytes,
+        may_lose: of.may_lose,
+    };
+    let to = LayoutInfo {
+        level: order.level.clone().unwrap_or(of.level),
+        capacity_bytes: order.size_bytes.unwrap_or(of.capacity_bytes + ROOM),
+        ..from.clone()
+    };
+    let reshape = ReshapeInfo {
+        volume: of.name,
+        from,
+        to,
+        may_lose: 0,
+        saved_at_a_time_bytes: 0,
+        at_a_time_bytes: 0,
+        estimated_s: None,
+        moved_bytes: 0,
+        total_bytes: 0,
+        down: false,
+        removes: Vec::new(),
+        waits: false,
+        along: Vec::new(),
+    };
+    Reply::Reshape { reshape: Box::new(reshape), notes: Vec::new() }
+}
+
+impl Picture {
+    fn metrics(&self) -> Reply {
+        let mut metrics = metrics();
+        if self.suspended {
+            let all = metrics.drives.iter_mut().map(|drive| &mut drive.drive);
+            let members = metrics.volumes.iter_mut().flat_map(|volume| volume.volume.drives.iter_mut());
+            for drive in all.chain(members).filter(|drive| drive.state == controller::DriveState::Offline) {
+                drive.state = controller::DriveState::Suspended;
+            }
+        }
+        if self.no_volumes {
+            metrics.volumes.clear();
+            metrics.schedules.retain(|schedule| schedule.volume.is_none());
+        }
+        Reply::Metrics { metrics: Box::new(metrics) }
+    }
+
+    /// The answer to the creation that was asked for last.
+    fn created(&self, create: &CreateVolume) -> controller::Result<Reply> {
+        let asked = self.asked.iter().filter(|asked| matches!(asked, Command::VolumeCreate(_))).count();
+        let created = u32::try_from(asked).unwrap() - 1;
+        if self.room_for.is_some_and(|room| created >= room) {
+            return Err(Error::new(ErrorKind::OutOfSpace, "there is no room"));
+        }
+        let before = if self.no_volumes { 0 } else { 2 };
+        let mut of = metrics().volumes.swap_remove(0).volume;
+        of.name.clone_from(&create.name);
+        of.number = Some(before + self.deleted + created);
+        Ok(Reply::Volume { volume: Box::new(of), notes: Vec::new() })
+    }
 }
 
 impl Machine for Picture {
     fn ask(&mut self, command: &Command) -> controller::Result<Reply> {
         match (command, self.refuses) {
-            (Command::Metrics {}, _) => {
-                let text = include_str!("../picture/metrics.json");
-                Ok(match self.suspended {
-                    true => kept(&text.replace("\"offline\"", "\"suspended\"")),
-                    false => kept(text),
-                })
-            }
+            (Command::Metrics {}, _) => Ok(self.metrics()),
             (Command::EventsList { .. }, _) => Ok(kept(include_str!("../picture/events.json"))),
+            (Command::ForeignList {}, _) if self.nothing_foreign => {
+                Ok(Reply::Foreign { volumes: Vec::new(), drives: Vec::new() })
+            }
             (Command::ForeignList {}, _) => Ok(kept(include_str!("../picture/foreign.json"))),
+            (Command::VolumeReshape(order), None) if order.dry_run => Ok(reshaped(order)),
             (other, None) => {
                 self.asked.push(other.clone());
-                Ok(Reply::Done { notes: Vec::new() })
+                match other {
+                    Command::VolumeReshape(order) => Ok(reshaped(order)),
+                    Command::VolumeCreate(create) => self.created(create),
+                    _ => Ok(Reply::Done { notes: Vec::new() }),
+                }
             }
             (_, Some(kind)) => Err(Error::new(kind, "the controller says no")),
         }
@@ -47,6 +143,20 @@ impl Machine for Picture {
     fn write(&mut self, path: &str, text: &str) -> Result<(), String> {
         self.written.push((path.to_owned(), text.to_owned()));
         Ok(())
+    }
+
+    fn configuration(&mut self) -> controller::Result<String> {
+        match self.refuses {
+            None => Ok("format = \"softroc-configuration\"\n".to_owned()),
+            Some(kind) => Err(Error::new(kind, "the controller says no")),
+        }
+    }
+
+    fn restore(&mut self, file: &str) -> controller::Result<Vec<String>> {
+        match file.starts_with("format") {
+            true => Ok(self.left.clone()),
+            false => Err(Error::new(ErrorKind::Invalid, "that is no saved configuration")),
+        }
     }
 }
 
@@ -68,7 +178,12 @@ impl Picture {
     }
 
     pub fn run_as(&mut self, program: Program, line: &str) -> Output {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        self.run_words(program, line.split_whitespace())
+    }
+
+    /// Words that a shell has cut already: blanks may be in them.
+    pub fn run_words<'a>(&mut self, program: Program, words: impl IntoIterator<Item = &'a str>) -> Output {
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         storcli::run(&words, &around(program), self)
     }
 }

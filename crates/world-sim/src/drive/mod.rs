@@ -13,6 +13,7 @@ mod faults;
 mod handle;
 mod pace;
 
+pub(crate) use attach::Twin;
 pub use faults::FaultKind;
 pub use handle::{DriveImage, DriveStats, SimDrive, StrayWrite};
 pub use pace::{Paced, Pacer};
@@ -22,12 +23,11 @@ use crate::options::{DriveOptions, Trimmed};
 use crate::rng::Rng;
 use crate::trace::TraceEvent;
 use ageing::Ageing;
-use attach::Source;
 use chunks::Fill;
 use content::{Content, Written};
 use env::{
-    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, DriveSource, Durability, Error, ErrorKind,
-    HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, Durability, Error, ErrorKind, HealthScript,
+    Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -121,6 +121,8 @@ struct State {
 /// A simulated drive, whoever has it open.
 pub(crate) struct DriveCell {
     pub name: String,
+    /// How many drives had that name before: a file that was removed and made again under its name is another drive.
+    incarnation: u64,
     options: DriveOptions,
     state: RefCell<State>,
 }
@@ -133,6 +135,8 @@ impl DriveCell {
     pub fn new(core: &Core, name: &str, mut options: DriveOptions) -> Rc<DriveCell> {
         options.size = options.size.align_down(options.logical_sector.bytes());
         let key = core.rng("noise", name).next_u64();
+        let before = core.drives.borrow().get(name).cloned();
+        let incarnation = before.filter(|drive| drive.name == name).map_or(0, |drive| drive.incarnation + 1);
         let state = State {
             content: Content::new(&options, key),
             presence: Presence::Present,
@@ -162,13 +166,16 @@ impl DriveCell {
             trim: core.rng("trim", name),
             stats: DriveStats::default(),
         };
-        Rc::new(DriveCell { name: name.to_owned(), options, state: RefCell::new(state) })
+        Rc::new(DriveCell { name: name.to_owned(), incarnation, options, state: RefCell::new(state) })
     }
 
     fn info(&self, name: &str) -> DriveInfo {
         DriveInfo {
             name: name.to_owned(),
-            identity: DriveIdentity(format!("sim:{}", self.name)),
+            identity: DriveIdentity(match self.incarnation {
+                0 => format!("sim:{}", self.name),
+                incarnation => format!("sim:{}:{incarnation}", self.name),
+            }),
             kind: self.options.kind,
             size: self.options.size,
             logical_sector: self.options.logical_sector,
@@ -185,34 +192,6 @@ impl DriveCell {
         let mut state = self.state.borrow_mut();
         state.content = Content::new(&self.options, 0);
         state.pacer = None;
-    }
-
-    /// Opens it for `process` under `name`.
-    pub fn open(self: &Rc<Self>, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
-        let mut state = self.state.borrow_mut();
-        if state.presence != Presence::Present {
-            return Err(not_found(name));
-        }
-        if state.lease.upgrade().is_some() {
-            let holder = match state.lease_of == process {
-                true => "in use by this very process".to_owned(),
-                false => format!("held by another controller (process {})", state.lease_of),
-            };
-            return Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")));
-        }
-        let lease = Arc::new(Lease);
-        state.lease = Arc::downgrade(&lease);
-        state.lease_of = process;
-        let mut info = self.info(name);
-        info.size = state.cut.unwrap_or(state.length);
-        Ok(Arc::new(Source {
-            sim: core.id(),
-            drive: self.name.clone(),
-            info,
-            process,
-            epoch: state.epoch,
-            lease,
-        }))
     }
 
     fn start(

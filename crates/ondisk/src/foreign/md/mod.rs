@@ -12,6 +12,7 @@
 //! of it this one is, so that one member is enough to know the others' places.
 
 mod backup;
+mod bad_blocks;
 mod levels;
 mod reshape;
 mod version0;
@@ -19,6 +20,7 @@ mod version1;
 
 use super::glimpse::Glimpse;
 use super::record::Told;
+use super::search::Displaced;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const SECTOR: u64 = 512;
@@ -29,6 +31,15 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = version1::read(glimpse);
     told.extend(version0::read(glimpse));
     told
+}
+
+/// A superblock that a search came across, if it can be one of a drive that ended behind it.
+pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset, head: &[u8]) -> Option<Displaced> {
+    let magic = head.first_chunk::<4>()?;
+    if ![u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)].contains(&MAGIC) {
+        return None;
+    }
+    version1::displaced(glimpse, at).or_else(|| version0::displaced(glimpse, at))
 }
 
 pub use backup::Backup;

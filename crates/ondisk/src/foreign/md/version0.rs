@@ -8,6 +8,7 @@ use crate::foreign::glimpse::Glimpse;
 use crate::foreign::record::{
     Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Role, Told, VolumeRecord,
 };
+use crate::foreign::search::Displaced;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const LENGTH: u64 = 4096;
@@ -17,7 +18,10 @@ const MOST_MEMBERS: u16 = 27;
 
 const MINOR_RESHAPE: u32 = 91;
 const STATE_CLEAN: u32 = 1;
+const STATE_CLUSTERED: u32 = 1 << 5;
 const STATE_BITMAP: u32 = 1 << 8;
+/// All bits of the state that Linux has: those above, and that there were errors (2).
+const STATE_KNOWN: u32 = STATE_CLEAN | 2 | STATE_CLUSTERED | STATE_BITMAP;
 
 /// Where the descriptions of devices begin, this device's own, and how long each is, in words.
 const DEVICES: usize = 128;
@@ -43,6 +47,22 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
         Err(why) => told.notes.push(format!("holds a Linux md 0.{minor} superblock, and {why}")),
     }
     told
+}
+
+/// The superblock at a place that a search came to, if one may be there and its data end before it.
+pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset) -> Option<Displaced> {
+    let reserved = RESERVED_SECTORS * SECTOR;
+    if !at.0.is_multiple_of(reserved) {
+        return None;
+    }
+    let words = glimpse.bytes(at.0, LENGTH).and_then(Words::new).filter(|words| words.at(1) == 0)?;
+    let record = decode(&words, words.at(2), at.0).ok()?;
+    (u64::from(words.at(8)) << 10 <= at.0).then(|| Displaced {
+        what: format!("a Linux md {} superblock", record.volume.version),
+        at,
+        was: ByteCount(at.0 + reserved),
+        told: Told { records: vec![record], notes: Vec::new() },
+    })
 }
 
 /// The superblock as numbers.
@@ -96,6 +116,8 @@ fn decode(words: &Words, minor: u32, at: u64) -> Result<Record, String> {
         role: role(words, THIS_DEVICE, slots).unwrap_or(Role::Spare),
         data: ByteRange::new(ByteOffset(0), ByteCount(at)),
         rebuilt: None,
+        bad: Vec::new(),
+        excluded: None,
     };
     Ok(Record { volume, member })
 }
@@ -131,7 +153,7 @@ fn volume(words: &Words, slots: u16, minor: u32) -> VolumeRecord {
             0 | u32::MAX => Consistency::Dirty,
             from => Consistency::DirtyFrom(ByteCount(u64::from(from) * SECTOR)),
         },
-        features: if state & STATE_BITMAP != 0 { vec![Feature::Bitmap] } else { Vec::new() },
+        features: features(state),
     };
     if minor == MINOR_RESHAPE {
         let delta = words.at(47) as i32;
@@ -147,7 +169,21 @@ fn volume(words: &Words, slots: u16, minor: u32) -> VolumeRecord {
         let change = Change { before, after, position: words.pair(44), backwards: delta < 0, shift: 0 };
         reshape::note(&mut volume, &change);
     }
+    if state & !STATE_KNOWN != 0 {
+        let why = format!("it has state bits {:#x}, which are not known here", state & !STATE_KNOWN);
+        volume.arrangement = crate::foreign::Arrangement::Other(why);
+    }
     volume
+}
+
+fn features(state: u32) -> Vec<Feature> {
+    let unknown = state & !STATE_KNOWN;
+    let known = [
+        (STATE_BITMAP, Feature::Bitmap),
+        (STATE_CLUSTERED, Feature::Clustered),
+        (!STATE_KNOWN, Feature::Unknown(format!("state bits {unknown:#x}"))),
+    ];
+    known.into_iter().filter(|(bits, _)| state & bits != 0).map(|(_, feature)| feature).collect()
 }
 
 fn identity(words: &Words) -> Identity {

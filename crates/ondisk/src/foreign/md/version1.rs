@@ -1,5 +1,6 @@
 //! Versions 1.0, 1.1 and 1.2: 256 bytes and a table of roles.
 
+use super::bad_blocks;
 use super::levels::describe;
 use super::reshape::{self, Change, Laid};
 use super::{MAGIC, SECTOR, folded};
@@ -8,10 +9,13 @@ use crate::foreign::glimpse::Glimpse;
 use crate::foreign::record::{
     Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Role, Told, VolumeRecord,
 };
+use crate::foreign::search::Displaced;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// The superblock with its table of roles lies in one run of 4 KiB.
 const LENGTH: u64 = 4096;
+/// A superblock of version 1.0 has as much behind its beginning, and up to 4 KiB more.
+const BEHIND: u64 = 16 * SECTOR;
 const FIXED: usize = 256;
 /// As many roles as fit.
 const MOST_ROLES: u32 = ((LENGTH as usize - FIXED) / 2) as u32;
@@ -19,17 +23,19 @@ const MOST_ROLES: u32 = ((LENGTH as usize - FIXED) / 2) as u32;
 const BITMAP: u32 = 0x1;
 const RECOVERY_OFFSET: u32 = 0x2;
 const RESHAPE: u32 = 0x4;
-const BAD_BLOCKS: u32 = 0x8;
+pub(super) const BAD_BLOCKS: u32 = 0x8;
 const REPLACEMENT: u32 = 0x10;
 const BACKWARDS: u32 = 0x20;
 /// The data move in a reshape.
 const NEW_OFFSET: u32 = 0x40;
+/// A bitmap says what a rebuild may leave out; it comes with how far the rebuild is.
+const RECOVERY_BITMAP: u32 = 0x80;
 const CLUSTERED: u32 = 0x100;
 const JOURNAL: u32 = 0x200;
 const PPL: u32 = 0x400;
 const MULTIPLE_PPLS: u32 = 0x800;
 const RAID0_LAYOUT: u32 = 0x1000;
-/// All bits that Linux has: those above, and a bitmap of recovery (0x80).
+/// All bits that Linux has: those above.
 const KNOWN: u32 = 0x1FFF;
 
 const ROLE_SPARE: u16 = 0xFFFF;
@@ -61,11 +67,36 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
             continue;
         }
         match decode(bytes, version, sector) {
-            Ok(record) => told.records.push(record),
+            Ok(mut record) => {
+                bad_blocks::note(glimpse, bytes, sector, &mut record.member);
+                told.records.push(record);
+            }
             Err(why) => told.notes.push(format!("holds a Linux md {version} superblock, and {why}")),
         }
     }
     told
+}
+
+/// The superblock of version 1.0 at a place that a search came to, if it says that it belongs there.
+pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset) -> Option<Displaced> {
+    let there = glimpse.size().0.saturating_sub(at.0).min(LENGTH);
+    let bytes = glimpse.bytes(at.0, there)?;
+    let sector = at.0 / SECTOR;
+    if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != 1 || !sector.is_multiple_of(8) {
+        return None;
+    }
+    let mut record = decode(bytes, "1.0", sector).ok()?;
+    // One of version 1.1 or 1.2 in front of its data is that of a partition, or of an image within this drive.
+    if record.member.data.end() > at {
+        return None;
+    }
+    bad_blocks::note(glimpse, bytes, sector, &mut record.member);
+    Some(Displaced {
+        what: "a Linux md 1.0 superblock".into(),
+        at,
+        was: ByteCount(at.0 + BEHIND),
+        told: Told { records: vec![record], notes: Vec::new() },
+    })
 }
 
 /// What the array of a drive leaves unused before its data, its superblock included, which goes when it is imported. `None`
@@ -202,7 +233,8 @@ fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
         let backwards = has(BACKWARDS) || delta < 0;
         let change = Change { before, after, position: u64_at(bytes, 104), backwards, shift: shift(bytes) };
         reshape::note(&mut volume, &change);
-    } else if has(!KNOWN) {
+    }
+    if has(!KNOWN) {
         let why = format!("it uses feature bits {:#x}, which are not known here", features & !KNOWN);
         volume.arrangement = crate::foreign::Arrangement::Other(why);
     }
@@ -239,6 +271,22 @@ fn member(bytes: &[u8]) -> Result<MemberRecord, String> {
         },
         data: ByteRange::from_to(ByteOffset(start * SECTOR), ByteOffset(end * SECTOR)),
         rebuilt: is_rebuilding.then(|| sectors(u64_at(bytes, 152))),
+        bad: Vec::new(),
+        excluded: excluded(features),
+    })
+}
+
+/// Why the data of a member with these feature bits cannot be used.
+fn excluded(features: u32) -> Option<String> {
+    if features & !KNOWN != 0 {
+        return Some(format!("it uses feature bits {:#x}, which are not known here", features & !KNOWN));
+    }
+    let is_odd = features & (RECOVERY_BITMAP | RECOVERY_OFFSET) == RECOVERY_BITMAP;
+    is_odd.then(|| {
+        format!(
+            "it has feature bit {RECOVERY_BITMAP:#x}, a rebuild by a bitmap, without \
+         {RECOVERY_OFFSET:#x}, how far that is"
+        )
     })
 }
 

@@ -10,7 +10,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::random::Random;
-use crate::generator::skew::{Hot, Scatter, Slot, Spread, Zipf};
+use crate::generator::skew::{Hot, Law, Scatter, Slot, Spread, Zipf};
 use crate::load::area::Area;
 use crate::load::profile::Operation;
 use crate::load::profile::{Align, Component, Extent, Pace, Profile, RequestKind, Skew, Streams};
@@ -179,10 +179,11 @@ impl Place {
         match &component.skew {
             Skew::Uniform => Ok(Spread::Uniform),
             Skew::Zipf { theta } => {
-                let aligns = component.kinds.iter().map(|kind| align_of(kind, sector));
-                let granule = aligns.min().unwrap_or(sector.0);
-                let count = self.len / granule;
-                Ok(Spread::Zipf { law: Zipf::new(count, *theta), scatter: Scatter::new(count), granule })
+                Ok(self.ranked(component, sector, |count| Law::Zipf(Zipf::new(count, *theta))))
+            }
+            Skew::Pareto { share } => Ok(self.ranked(component, sector, |count| Law::pareto(count, *share))),
+            Skew::Normal { deviation_percent } => {
+                Ok(self.ranked(component, sector, |count| Law::normal(count, *deviation_percent)))
             }
             Skew::HotSpot { access_percent, size, moves_every } => {
                 let wanted = match size {
@@ -221,6 +222,14 @@ impl Place {
                 Ok(Spread::Slots(slots))
             }
         }
+    }
+
+    /// Places of ranked popularity, scattered.
+    fn ranked(&self, component: &Component, sector: ByteCount, law: impl Fn(u64) -> Law) -> Spread {
+        let aligns = component.kinds.iter().map(|kind| align_of(kind, sector));
+        let granule = aligns.min().unwrap_or(sector.0);
+        let count = self.len / granule;
+        Spread::Ranked { law: law(count), scatter: Scatter::new(count), granule }
     }
 
     fn check_part(&self, profile: &Profile, what: &str, len: u64) -> Result<()> {

@@ -1,367 +1,391 @@
 //! One fio job as a load.
 
-use super::super::wrong;
+use super::super::{Taken, refused};
+use super::blocks::Blocks;
+use super::lines::unset_sentence;
+use super::spread::Spread;
+use super::value::{Base, percent, sides, time};
 use super::{Given, Job};
-use crate::error::Result;
-use crate::load::area::{Area, Edge};
+use crate::load::area::Area;
 use crate::load::ladder::Ladder;
-use crate::load::profile::{
-    Align, Arrivals, Component, Load, Pace, RequestKind, Skew, Streams, Zone, parse_percent,
-};
+use crate::load::profile::{Align, Arrivals, Component, Load, Pace, RequestKind};
+use std::fmt::Display;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Engines that keep as many requests in flight as `iodepth` says.
-const ASYNCHRONOUS: [&str; 12] = [
-    "libaio",
-    "io_uring",
-    "io_uring_cmd",
-    "posixaio",
-    "solarisaio",
-    "windowsaio",
-    "nbd",
-    "rbd",
-    "http",
-    "libiscsi",
-    "xnvme",
-    "null",
+/// Engines that wait for each request before the next one, whatever `iodepth` says.
+const SYNCHRONOUS: [&str; 26] = [
+    "sync",
+    "psync",
+    "vsync",
+    "pvsync",
+    "pvsync2",
+    "mmap",
+    "splice",
+    "pmemblk",
+    "dev-dax",
+    "libpmem",
+    "libhdfs",
+    "libcufile",
+    "mtd",
+    "gfapi",
+    "ime_psync",
+    "ime_psyncv",
+    "falloc",
+    "ftruncate",
+    "e4defrag",
+    "filecreate",
+    "filestat",
+    "filedelete",
+    "net",
+    "netsplice",
+    "cpuio",
+    "exec",
 ];
 
+/// What trims.
+const TRIMS: [&str; 4] = ["trim", "randtrim", "trimwrite", "randtrimwrite"];
+
 /// A job while it is read.
-struct Reader<'a> {
-    file: &'a str,
+pub(super) struct Reader<'a> {
     job: &'a Job,
     notes: Vec<String>,
+    /// What the units of its sizes are.
+    pub(super) base: Base,
+}
+
+/// Reads, or writes, of a job.
+struct Side {
+    /// How many of all requests, from 0 to 1.
+    share: f64,
+    read_percent: f64,
+    random_percent: f64,
+    align: Align,
+    blocks: Blocks,
+    spread: Spread,
 }
 
 /// The load of `job`, and what there is to say about it.
-pub(super) fn load(file: &str, job: &Job) -> Result<(Load, Vec<String>)> {
-    let mut reader = Reader { file, job, notes: Vec::new() };
-    let (kinds, sequential) = reader.kinds()?;
-    let mut component = Component::of(kinds);
-    if !sequential {
-        component.skew = reader.skew()?;
-    }
+pub(super) fn load(job: &Job) -> Taken<(Load, Vec<String>)> {
+    let mut reader = Reader { job, notes: Vec::new(), base: Base(1024) };
+    reader.base = reader.base_of()?;
     let jobs = reader.count("numjobs", 1)?;
-    component.streams = reader.streams(jobs, sequential)?;
-    let mut load = Load::of(vec![component]);
+    let (sides, pace) = reader.sides(jobs)?;
+    let sequential = sides.iter().all(|side| side.random_percent == 0.0);
+    let extent = reader.extent(jobs, sequential)?;
+    let mut components = Vec::new();
+    for part in &extent.parts {
+        for (share, spread, kinds) in groups(&sides) {
+            let area = part.area(spread.bytes);
+            components.push(Component { share, area, skew: spread.skew, streams: extent.streams, kinds });
+        }
+    }
+    let mut load = Load::of(components);
+    let area = load.components.first().map_or(Area::ALL, |first| first.area);
+    if load.components.iter().all(|component| component.area == area) {
+        load.area = area;
+        load.components.iter_mut().for_each(|component| component.area = Area::ALL);
+    }
+    load.pace = pace;
     load.outstanding = Some(reader.outstanding(jobs)?);
-    load.pace = reader.pace(jobs)?;
-    load.area = reader.area()?;
-    load.compressible_percent = match (reader.last("buffer_compress_percentage"), reader.flag("zero_buffers"))
-    {
-        (_, true) => 100.0,
-        (Some(given), false) => reader.percent(given)?,
-        (None, false) => 0.0,
-    };
+    (load.runtime, load.ramp) = reader.times()?;
+    load.compressible_percent =
+        match (reader.given("buffer_compress_percentage")?, reader.flag("zero_buffers")?) {
+            (_, true) => 100.0,
+            (Some(given), false) => reader.percent(given, &given.value)?,
+            (None, false) => 0.0,
+        };
+    reader.behaviour(&sides)?;
     Ok((load, reader.notes))
 }
 
+/// Sides with the same spread are requests of one component: its share, its spread, its kinds.
+fn groups(sides: &[Side]) -> Vec<(f64, Spread, Vec<RequestKind>)> {
+    let kinds = |side: &Side, share: f64, read_percent: f64| -> Vec<RequestKind> {
+        let kind = |(block, part): &(ByteCount, f64)| RequestKind {
+            share: share * part,
+            block: *block,
+            read_percent,
+            random_percent: side.random_percent,
+            align: side.align,
+        };
+        side.blocks.iter().map(kind).collect()
+    };
+    let single = |side: &Side| (side.share, side.spread.clone(), kinds(side, 1.0, side.read_percent));
+    let [reads, writes] = sides else { return sides.iter().map(single).collect() };
+    if reads.spread != writes.spread {
+        return vec![single(reads), single(writes)];
+    }
+    let is_same = reads.blocks == writes.blocks
+        && reads.random_percent == writes.random_percent
+        && reads.align == writes.align;
+    let kinds = match is_same {
+        // The share of reads in percent: of a third it is not quite a hundred thirds.
+        true => kinds(reads, 1.0, (reads.share * 1e12).round() / 1e10),
+        false => [kinds(reads, reads.share, 100.0), kinds(writes, writes.share, 0.0)].concat(),
+    };
+    vec![(1.0, reads.spread.clone(), kinds)]
+}
+
 impl<'a> Reader<'a> {
-    fn last(&self, key: &str) -> Option<&'a Given> {
-        self.job.options.iter().rev().find(|given| given.key == key)
+    /// The option that counts: the last one of that name.
+    pub(super) fn given(&self, key: &str) -> Taken<Option<&'a Given>> {
+        self.last_of(&[key])
+    }
+
+    /// The last option of these names.
+    pub(super) fn last_of(&self, keys: &[&str]) -> Taken<Option<&'a Given>> {
+        let given = self.job.options.iter().rev().find(|given| keys.contains(&&*given.key));
+        match given.and_then(|given| Some((given, given.unset.as_ref()?))) {
+            Some((given, name)) => refused(&given.place, unset_sentence(&given.written, name)),
+            None => Ok(given.map(|given| &**given)),
+        }
     }
 
     /// A flag without a value, or with one that is not 0.
-    fn flag(&self, key: &str) -> bool {
-        self.last(key).is_some_and(|given| given.value != "0")
+    fn flag(&self, key: &str) -> Taken<bool> {
+        Ok(self.given(key)?.is_some_and(|given| given.value != "0"))
     }
 
-    fn error(&self, given: &Given, expected: &str) -> crate::Error {
-        wrong(
-            self.file,
-            given.line,
-            format_args!("'{}={}' is not understood; expected {expected}", given.key, given.value),
-        )
+    /// Refuses the job for an option, of which the sentence says what is wrong and what to do.
+    pub(super) fn refuse<T>(&self, given: &Given, sentence: impl Display) -> Taken<T> {
+        refused(&given.place, format_args!("{} {sentence}", as_read(given)))
     }
 
-    fn note(&mut self, line: usize, sentence: impl std::fmt::Display) {
-        self.notes.push(format!("{}:{line}: {sentence}", self.file));
+    /// Refuses the job for what several of its options make.
+    pub(super) fn refuse_job<T>(&self, sentence: impl Display) -> Taken<T> {
+        refused(&self.job.place, format_args!("it {sentence}"))
     }
 
-    fn percent(&self, given: &Given) -> Result<f64> {
-        parse_percent(&given.value).ok_or_else(|| self.error(given, "a percentage from 0 to 100"))
+    /// Refuses the job for an option whose value is none.
+    pub(super) fn misunderstood<T>(&self, given: &Given, expected: &str) -> Taken<T> {
+        self.refuse(given, format_args!("is not understood; give {expected}"))
     }
 
-    fn count(&self, key: &str, default: u32) -> Result<u32> {
-        let Some(given) = self.last(key) else { return Ok(default) };
-        given
-            .value
-            .parse()
-            .ok()
+    pub(super) fn note(&mut self, given: &Given, sentence: impl Display) {
+        self.notes.push(format!("{}: {sentence}", given.place));
+    }
+
+    fn note_job(&mut self, sentence: &str) {
+        self.notes.push(format!("{}: {sentence}", self.job.place));
+    }
+
+    pub(super) fn number(&self, given: &Given, text: &str, expected: &str) -> Taken<u64> {
+        self.base.number(text).map_or_else(|| self.misunderstood(given, expected), Ok)
+    }
+
+    fn percent(&self, given: &Given, text: &str) -> Taken<f64> {
+        percent(text).map_or_else(|| self.misunderstood(given, "a whole percentage from 0 to 100"), Ok)
+    }
+
+    fn count(&self, key: &str, default: u32) -> Taken<u32> {
+        let Some(given) = self.given(key)? else { return Ok(default) };
+        let count = self.base.number(&given.value).and_then(|count| u32::try_from(count).ok());
+        count
             .filter(|count| *count > 0)
-            .ok_or_else(|| self.error(given, "a whole number above 0"))
+            .map_or_else(|| self.misunderstood(given, "a whole number of at least 1"), Ok)
     }
 
-    fn size(&self, given: &Given, text: &str) -> Result<ByteCount> {
-        text.trim().parse().map_err(|_| self.error(given, "sizes such as 4k"))
+    fn base_of(&self) -> Taken<Base> {
+        let Some(given) = self.given("kb_base")? else { return Ok(Base(1024)) };
+        match self.base.number(&given.value) {
+            Some(base @ (1000 | 1024)) => Ok(Base(base)),
+            _ => self.misunderstood(given, "1000 or 1024"),
+        }
     }
 
-    /// What is requested, and whether it is sequential through and through.
-    fn kinds(&mut self) -> Result<(Vec<RequestKind>, bool)> {
-        let (random, read_percent) = self.direction()?;
-        let random_percent = match self.last("percentage_random") {
-            Some(given) if random => {
-                let first = given.value.split(',').next().unwrap_or_default();
-                parse_percent(first).ok_or_else(|| self.error(given, "a percentage from 0 to 100"))?
+    /// What is read and what is written, and when.
+    fn sides(&mut self, jobs: u32) -> Taken<(Vec<Side>, Pace)> {
+        let (random, mut read_percent) = self.direction()?;
+        let blocks = self.blocks()?;
+        let pace = match self.rates(read_percent, &blocks)? {
+            Some(rates) => {
+                let sum = rates[0] + rates[1];
+                // The rates decide, not the mix.
+                read_percent = (rates[0] * 1e4 / sum).round() / 1e2;
+                Pace::Open { rate: sum * f64::from(jobs), arrivals: self.arrivals()? }
             }
-            _ if random => 100.0,
-            _ => 0.0,
+            None => self.think()?,
         };
-        let align = match self.last("blockalign") {
-            Some(given) => {
-                let first = given.value.split(',').next().unwrap_or_default().to_owned();
-                Align::Bytes(self.size(given, &first)?)
+        let random_percents = match self.given("percentage_random")? {
+            Some(given) if random => self.percents(given)?,
+            _ if random => [100.0, 100.0],
+            _ => [0.0, 0.0],
+        };
+        let aligns = self.aligns()?;
+        let spreads = if random { self.spreads()? } else { [Spread::EVEN, Spread::EVEN] };
+        let shares = [read_percent / 100.0, 1.0 - read_percent / 100.0];
+        let parts = [100.0, 0.0].into_iter().zip(shares).zip(blocks).zip(spreads).enumerate();
+        let sides = parts.map(|(at, (((read_percent, share), blocks), spread))| {
+            let random_percent = random_percents[at];
+            let spread = if random_percent > 0.0 { spread } else { Spread::EVEN };
+            Side { share, read_percent, random_percent, align: aligns[at], blocks, spread }
+        });
+        Ok((sides.filter(|side| side.share > 0.0).collect(), pace))
+    }
+
+    fn percents(&self, given: &Given) -> Taken<[f64; 2]> {
+        let [reads, writes] = sides(&given.value, true);
+        let percent = |text: Option<&str>| text.map_or(Ok(100.0), |text| self.percent(given, text));
+        Ok([percent(reads)?, percent(writes)?])
+    }
+
+    fn aligns(&self) -> Taken<[Align; 2]> {
+        let Some(given) = self.given("blockalign")? else { return Ok([Align::Block; 2]) };
+        let align = |text: Option<&str>| match text {
+            None => Ok(Align::Block),
+            Some(text) => {
+                let bytes = self.number(given, text, "sizes such as 4k")?;
+                match bytes > 0 && bytes.is_multiple_of(512) {
+                    true => Ok(Align::Bytes(ByteCount(bytes))),
+                    false => {
+                        self.refuse(given, "is not whole sectors; give a multiple of 512 bytes such as 4k")
+                    }
+                }
             }
-            None => Align::Block,
         };
-        let (reads, writes) = self.blocks()?;
-        if random_percent > 0.0 && !self.flag("norandommap") && self.last("random_distribution").is_none() {
-            let line = self.job.line;
-            self.note(
-                line,
-                "fio visits every block once before any again (no norandommap); here blocks repeat by chance",
-            );
-        }
-        if !random && read_percent > 0.0 && read_percent < 100.0 {
-            let line = self.job.line;
-            self.note(
-                line,
-                "fio keeps a place of its own for sequential reads and writes; here they share one",
-            );
-        }
-        let mut kinds = Vec::new();
-        let mut add = |blocks: &[(ByteCount, f64)], share: f64, read_percent: f64| {
-            kinds.extend(blocks.iter().map(|(block, part)| RequestKind {
-                share: share * part,
-                block: *block,
-                read_percent,
-                random_percent,
-                align,
-            }));
-        };
-        if reads == writes || read_percent == 100.0 {
-            add(&reads, 1.0, read_percent);
-        } else if read_percent == 0.0 {
-            add(&writes, 1.0, 0.0);
-        } else {
-            add(&reads, read_percent / 100.0, 100.0);
-            add(&writes, 1.0 - read_percent / 100.0, 0.0);
-        }
-        Ok((kinds, random_percent == 0.0))
+        let [reads, writes] = sides(&given.value, true);
+        Ok([align(reads)?, align(writes)?])
     }
 
     /// Whether it is random, and how much it reads.
-    fn direction(&mut self) -> Result<(bool, f64)> {
-        let Some(given) = self.last("rw") else { return Ok((false, 100.0)) };
+    fn direction(&mut self) -> Taken<(bool, f64)> {
+        let Some(given) = self.given("rw")? else { return Ok((false, 100.0)) };
         let (kind, modifier) = given.value.split_once(':').unwrap_or((&given.value, ""));
         if !modifier.is_empty() {
-            self.note(given.line, format_args!("':{modifier}' behind '{kind}' is left out"));
+            self.note(
+                given,
+                format_args!("':{modifier}' behind '{kind}' is left out: it has no counterpart here"),
+            );
         }
-        let mix =
-            self.job.options.iter().rev().find(|given| ["rwmixread", "rwmixwrite"].contains(&&*given.key));
-        let mixed = match mix {
-            Some(given) if given.key == "rwmixread" => self.percent(given)?,
-            Some(given) => 100.0 - self.percent(given)?,
+        let mixed = match self.last_of(&["rwmixread", "rwmixwrite"])? {
+            Some(given) if given.key == "rwmixread" => self.percent(given, &given.value)?,
+            Some(given) => 100.0 - self.percent(given, &given.value)?,
             None => 50.0,
         };
-        Ok(match kind.to_ascii_lowercase().as_str() {
+        Ok(match kind.trim().to_ascii_lowercase().as_str() {
             "read" => (false, 100.0),
             "write" => (false, 0.0),
             "randread" => (true, 100.0),
             "randwrite" => (true, 0.0),
             "rw" | "readwrite" => (false, mixed),
             "randrw" => (true, mixed),
-            _ => {
-                return Err(self.error(
+            trim if TRIMS.contains(&trim) => {
+                return self.refuse(
                     given,
-                    "read, write, rw, randread, randwrite or randrw; trims are not generated here",
-                ));
+                    "trims, and SoftROC generates reads and writes only; give rw=write, or leave the job out",
+                );
             }
+            _ => return self.misunderstood(given, "read, write, rw, randread, randwrite or randrw"),
         })
     }
 
-    /// The blocks of reads and of writes.
-    fn blocks(&mut self) -> Result<(Blocks, Blocks)> {
-        let given =
-            self.job.options.iter().rev().find(|given| ["bs", "bssplit", "bsrange"].contains(&&*given.key));
-        let Some(given) = given else {
-            return Ok((vec![(ByteCount(4096), 1.0)], vec![(ByteCount(4096), 1.0)]));
+    /// Requests a second of reads and of writes, where they are limited.
+    fn rates(&mut self, read_percent: f64, blocks: &[Blocks; 2]) -> Taken<Option<[f64; 2]>> {
+        let given = match (self.given("rate_iops")?, self.given("rate")?) {
+            (Some(iops), Some(_)) => {
+                return self.refuse(iops, "stands beside rate=, and fio takes one of the two; leave one out");
+            }
+            (Some(given), None) | (None, Some(given)) => given,
+            (None, None) => return Ok(None),
         };
-        // Values for reads, writes and trims; what is left out is as before it.
-        let mut parts = given.value.split(',');
-        let reads = parts.next().unwrap_or_default();
-        let writes = parts.next().filter(|part| !part.trim().is_empty()).unwrap_or(reads);
-        let parse = |reader: &mut Reader<'_>, text: &str| match &*given.key {
-            "bs" => Ok(vec![(reader.size(given, text)?, 1.0)]),
-            "bssplit" => reader.split(given, text),
-            _ => reader.range(given, text),
-        };
-        let reads = if reads.trim().is_empty() { writes } else { reads };
-        Ok((parse(self, reads)?, parse(self, writes)?))
-    }
-
-    /// `4k/60:64k/40`; those without a share have the rest in equal parts.
-    fn split(&self, given: &Given, text: &str) -> Result<Blocks> {
-        let mut blocks = Vec::new();
-        for part in text.split(':') {
-            let (size, share) = part.split_once('/').unwrap_or((part, ""));
-            let share = match share.trim() {
-                "" => None,
-                share => Some(
-                    parse_percent(share)
-                        .ok_or_else(|| self.error(given, "sizes and shares such as 4k/60:64k/40"))?,
-                ),
+        let mut rates = [0.0; 2];
+        for ((rate, text), blocks) in rates.iter_mut().zip(sides(&given.value, true)).zip(blocks) {
+            let number = match text {
+                None => 0,
+                Some(text) => self.number(given, text, "a number a second, such as 5000, or 700,300")?,
             };
-            blocks.push((self.size(given, size)?, share));
+            let mean: f64 = blocks.iter().map(|(block, share)| block.0 as f64 * share).sum();
+            *rate = if given.key == "rate" { number as f64 / mean } else { number as f64 };
         }
-        let said: f64 = blocks.iter().filter_map(|(_, share)| *share).sum();
-        let open = blocks.iter().filter(|(_, share)| share.is_none()).count();
-        if said > 100.0 || (open == 0 && said < 99.999) {
-            return Err(self.error(given, "shares that make 100 %"));
+        // What a job does not do has no rate.
+        let used = [read_percent > 0.0, read_percent < 100.0];
+        for (rate, used) in rates.iter_mut().zip(used) {
+            *rate = if used { *rate } else { 0.0 };
         }
-        let rest = (100.0 - said) / open.max(1) as f64;
-        Ok(blocks
-            .into_iter()
-            .map(|(size, share)| (size, share.unwrap_or(rest) / 100.0))
-            .filter(|(_, share)| *share > 0.0)
-            .collect())
+        let limited = rates.iter().filter(|rate| **rate > 0.0).count();
+        if limited == 0 {
+            return Ok(None);
+        }
+        if limited < used.iter().filter(|used| **used).count() {
+            return self.refuse(
+                given,
+                "limits only reads or only writes of a job that does both; give both rates, such as rate_iops=700,300",
+            );
+        }
+        self.note(given, "fio limits the rate of a closed loop; here requests are due at that rate, and latencies count from then");
+        Ok(Some(rates))
     }
 
-    /// `4k-64k`: fio draws any multiple of the smaller; here the doublings of it.
-    fn range(&mut self, given: &Given, text: &str) -> Result<Blocks> {
-        let (low, high) = text.split_once('-').ok_or_else(|| self.error(given, "a range such as 4k-64k"))?;
-        let (low, high) = (self.size(given, low)?, self.size(given, high)?);
-        if low.is_zero() || low > high {
-            return Err(self.error(given, "a range such as 4k-64k"));
-        }
-        self.note(
-            given.line,
-            format_args!(
-                "'{}={}' becomes the doublings of {low} up to {high}, equally often",
-                given.key, given.value
-            ),
-        );
-        let sizes: Vec<ByteCount> = std::iter::successors(Some(low), |size| Some(*size * 2))
-            .take_while(|size| *size <= high)
-            .collect();
-        let share = 1.0 / sizes.len() as f64;
-        Ok(sizes.into_iter().map(|size| (size, share)).collect())
-    }
-
-    fn skew(&mut self) -> Result<Skew> {
-        let Some(given) = self.last("random_distribution") else { return Ok(Skew::Uniform) };
-        let value = given.value.split(',').next().unwrap_or_default();
-        let (kind, parameter) = value.split_once(':').unwrap_or((value, ""));
-        match kind.to_ascii_lowercase().as_str() {
-            "random" => Ok(Skew::Uniform),
-            "zipf" => {
-                let first = parameter.split(':').next().unwrap_or_default();
-                let theta = if first.is_empty() { Ok(1.1) } else { first.parse() };
-                theta
-                    .map(|theta| Skew::Zipf { theta })
-                    .map_err(|_| self.error(given, "an exponent such as zipf:1.1"))
-            }
-            "zoned" => {
-                let zone = |text: &str| -> Option<Zone> {
-                    let (access, span) = text.split_once('/')?;
-                    Some(Zone { access_percent: parse_percent(access)?, span_percent: parse_percent(span)? })
-                };
-                let zones = parameter.split(':').map(zone).collect::<Option<Vec<Zone>>>();
-                zones
-                    .map(Skew::Zones)
-                    .ok_or_else(|| self.error(given, "zones such as zoned:60/10:30/20:10/70"))
-            }
-            _ => {
-                self.note(
-                    given.line,
-                    format_args!(
-                        "the distribution '{value}' has no counterpart here; requests are spread evenly"
-                    ),
-                );
-                Ok(Skew::Uniform)
-            }
+    fn arrivals(&self) -> Taken<Arrivals> {
+        let Some(given) = self.given("rate_process")? else { return Ok(Arrivals::Fixed) };
+        match given.value.to_ascii_lowercase().as_str() {
+            "poisson" => Ok(Arrivals::Poisson),
+            "linear" => Ok(Arrivals::Fixed),
+            _ => self.misunderstood(given, "linear or poisson"),
         }
     }
 
-    fn streams(&mut self, jobs: u32, sequential: bool) -> Result<Streams> {
-        if let Some(given) = self.last("offset_increment") {
-            return match self.size(given, &given.value) {
-                Ok(apart) => Ok(Streams { count: jobs, apart: Some(apart) }),
-                Err(error) => Err(error),
-            };
+    fn think(&self) -> Taken<Pace> {
+        let Some(given) = self.given("thinktime")? else { return Ok(Pace::BACK_TO_BACK) };
+        // Without a unit they are microseconds.
+        match time(&given.value, 1) {
+            Some(think) => Ok(Pace::Closed { think, burst: self.count("thinktime_blocks", 1)? }),
+            None => self.misunderstood(given, "a time such as 500 (microseconds) or 5ms"),
         }
-        if let (Some(given), true, true) = (self.last("numjobs"), jobs > 1, sequential) {
-            self.note(given.line, format_args!("fio starts its {jobs} sequential jobs at the same place; here --workers {jobs} starts them evenly spaced"));
-        }
-        Ok(Streams::default())
     }
 
-    fn outstanding(&mut self, jobs: u32) -> Result<Ladder> {
+    fn outstanding(&mut self, jobs: u32) -> Taken<Ladder> {
         let depth = self.count("iodepth", 1)?;
-        let engine = self.last("ioengine").map_or("psync", |given| &*given.value);
-        let engine = engine.split(':').next().unwrap_or(engine);
-        let each = if ASYNCHRONOUS.contains(&engine) { depth } else { 1 };
-        if let (Some(given), true) = (self.last("iodepth"), each < depth) {
-            self.note(given.line, format_args!("fio's engine '{engine}' keeps one request outstanding whatever iodepth says; so does the profile"));
+        let engine = self.given("ioengine")?.map_or("psync", |given| &*given.value).to_ascii_lowercase();
+        let each = if SYNCHRONOUS.contains(&&*engine) { 1 } else { depth };
+        if let (Some(given), true) = (self.given("iodepth")?, each < depth) {
+            self.note(given, format_args!("fio's engine '{engine}' keeps one request outstanding whatever iodepth says; so does the profile"));
         }
         let total = each.saturating_mul(jobs);
-        Ladder::new(vec![total]).map_err(|error| wrong(self.file, self.job.line, error))
+        Ladder::new(vec![total]).or_else(|error| refused(&self.job.place, error))
     }
 
-    fn pace(&mut self, jobs: u32) -> Result<Pace> {
-        if let Some(given) = self.last("rate_iops") {
-            let first = given.value.split(',').find(|part| !part.trim().is_empty()).unwrap_or_default();
-            let rate: f64 =
-                first.trim().parse().map_err(|_| self.error(given, "requests a second, such as 5000"))?;
-            let arrivals = match self.last("rate_process").map(|given| &*given.value) {
-                Some("poisson") => Arrivals::Poisson,
-                _ => Arrivals::Fixed,
-            };
-            self.note(given.line, "fio limits the rate of a closed loop; here requests are due at that rate, and latencies count from then");
-            return Ok(Pace::Open { rate: rate * f64::from(jobs), arrivals });
-        }
-        let Some(given) = self.last("thinktime") else { return Ok(Pace::BACK_TO_BACK) };
-        // Without a unit they are microseconds.
-        let think = match given.value.parse::<u64>() {
-            Ok(us) => Some(Duration::from_micros(us)),
-            Err(_) => crate::load::profile::parse_time(&given.value),
+    /// How long it is measured, and how long it runs before.
+    fn times(&mut self) -> Taken<(Option<Duration>, Option<Duration>)> {
+        let seconds = |given: Option<&Given>| match given {
+            None => Ok(None),
+            Some(given) => match time(&given.value, 1_000_000) {
+                Some(time) => Ok(Some(time)),
+                None => self.misunderstood(given, "a time such as 60 (seconds) or 5m"),
+            },
         };
-        let think = think.ok_or_else(|| self.error(given, "a time such as 500 (microseconds) or 5ms"))?;
-        Ok(Pace::Closed { think, burst: self.count("thinktime_blocks", 1)? })
+        let given = self.given("runtime")?;
+        // Without a run time fio goes on until all is done.
+        let runtime = seconds(given)?.filter(|time| !time.is_zero());
+        let ramp = seconds(self.given("ramp_time")?)?.or(runtime.map(|_| Duration::ZERO));
+        if let (Some(given), Some(_), false) = (given, runtime, self.flag("time_based")?) {
+            self.note(given, format_args!("fio ends the job before '{}' is over when all of its size is done (no time_based); here it is measured for all of that time", given.written));
+        }
+        Ok((runtime, ramp))
     }
 
-    fn area(&self) -> Result<Area> {
-        let edge = |given: &Given| -> Result<Edge> {
-            match given.value.strip_suffix('%') {
-                Some(percent) => parse_percent(percent)
-                    .map(Edge::Percent)
-                    .ok_or_else(|| self.error(given, "a size or a percentage")),
-                None => self.size(given, &given.value).map(|size| Edge::Bytes(size.0)),
-            }
-        };
-        let from = self.last("offset").map(&edge).transpose()?.unwrap_or(Edge::Bytes(0));
-        let Some(given) = self.last("size") else { return Ok(Area::Range { from, to: Edge::End }) };
-        let to = match (from, edge(given)?) {
-            // To fio a size of 0 is all there is.
-            (_, Edge::Bytes(0)) => Edge::End,
-            (Edge::Bytes(0), len) => len,
-            (Edge::Percent(0.0), len) => len,
-            (Edge::Bytes(from), Edge::Bytes(len)) => Edge::Bytes(from.saturating_add(len)),
-            (Edge::Percent(from), Edge::Percent(len)) => Edge::Percent((from + len).min(100.0)),
-            _ => return Err(self.error(given, "offset and size both as sizes or both as percentages")),
-        };
-        let is_empty = match (from, to) {
-            (Edge::Bytes(from), Edge::Bytes(to)) => from >= to,
-            (Edge::Percent(from), Edge::Percent(to)) => from >= to,
-            _ => false,
-        };
-        if is_empty {
-            return Err(self.error(given, "a size that leaves something behind the offset"));
+    /// Notes where fio goes to other places than the profile.
+    fn behaviour(&mut self, sides: &[Side]) -> Taken<()> {
+        let is_random = sides.iter().any(|side| side.random_percent > 0.0);
+        if is_random && !self.flag("norandommap")? && self.given("random_distribution")?.is_none() {
+            self.note_job(
+                "fio visits every block once before any again (no norandommap); here blocks repeat by chance",
+            );
         }
-        Ok(Area::Range { from, to })
+        if !is_random && sides.len() > 1 {
+            self.note_job(
+                "fio keeps a place of its own for sequential reads and writes; here they share one",
+            );
+        }
+        Ok(())
     }
 }
 
-/// Lengths and their shares, which make 1.
-type Blocks = Vec<(ByteCount, f64)>;
+/// An option as it is written, and as it is read where a variable stands for something.
+fn as_read(given: &Given) -> String {
+    match given.written.contains('$') {
+        true => format!("'{}' (that is '{}={}')", given.written, given.key, given.value),
+        false => format!("'{}'", given.written),
+    }
+}

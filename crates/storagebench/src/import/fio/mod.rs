@@ -1,32 +1,93 @@
-//! fio job files: the options that describe a load.
+//! fio job files: the options that describe a load, with the meaning that fio 3 gives them.
 //!
 //! Every section but `[global]` is a job; it inherits what stands in the `[global]` sections before it, and a later
-//! value replaces an earlier one. What is not in the table of [`TAKEN`] is left out and said, with what to do instead
-//! where there is something.
+//! value replaces an earlier one. A note names each option that is not in the table of [`TAKEN`], with what to do
+//! instead where there is something.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `lines` | sections, comments, included files, variables |
+//! | `value` | numbers, sizes, times, lists of values for reads and writes |
+//! | `blocks` | sizes of requests |
+//! | `spread` | where random requests go |
+//! | `extent` | which part of the target each job uses |
+//! | `job` | a job as a load |
 
+mod blocks;
+mod extent;
 mod job;
+mod lines;
+mod spread;
+mod value;
 
-use super::{Import, wrong};
+use super::{Import, Place, Refusal, decode};
 use crate::error::Result;
 use crate::load::catalog::Group;
+use std::rc::Rc;
 
-/// An option of a job: in which line, its key and its value (empty for a flag).
-#[derive(Clone, Debug)]
-struct Given {
-    line: usize,
-    key: String,
-    value: String,
+/// What job files refer to outside of themselves. `()` is a host without files and variables.
+pub trait JobHost {
+    /// The content of an included file.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn read(&self, path: &str) -> std::result::Result<Vec<u8>, String>;
+    /// An environment variable; `None` if it is not set.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// `$pagesize`: bytes of a memory page.
+    fn page_size(&self) -> u64;
+    /// `$ncpus`: processors that are online.
+    fn processors(&self) -> u64;
+    /// `$mb_memory`: MiB of memory.
+    fn memory_mib(&self) -> u64;
 }
 
-/// A job: its section's line and name, and its options, those of `[global]` first.
+impl JobHost for () {
+    fn read(&self, _: &str) -> std::result::Result<Vec<u8>, String> {
+        Err("no such file".to_owned())
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn page_size(&self) -> u64 {
+        4096
+    }
+
+    fn processors(&self) -> u64 {
+        1
+    }
+
+    fn memory_mib(&self) -> u64 {
+        1024
+    }
+}
+
+/// An option of a job.
+#[derive(Clone, Debug)]
+struct Given {
+    place: Place,
+    /// As it is written.
+    written: String,
+    key: String,
+    /// Empty for a flag.
+    value: String,
+    /// An environment variable in the value that is not set.
+    unset: Option<String>,
+}
+
+/// A job: its section and its options, those of `[global]` first.
 struct Job {
-    line: usize,
+    place: Place,
     name: String,
-    options: Vec<Given>,
+    options: Vec<Rc<Given>>,
+    /// Why it cannot be imported, where that is known already.
+    refusal: Option<Refusal>,
 }
 
 /// The options that become part of the load profile.
-const TAKEN: [&str; 22] = [
+const TAKEN: [&str; 27] = [
     "rw",
     "rwmixread",
     "rwmixwrite",
@@ -40,6 +101,7 @@ const TAKEN: [&str; 22] = [
     "numjobs",
     "thinktime",
     "thinktime_blocks",
+    "rate",
     "rate_iops",
     "rate_process",
     "buffer_compress_percentage",
@@ -49,13 +111,20 @@ const TAKEN: [&str; 22] = [
     "size",
     "ioengine",
     "norandommap",
+    "runtime",
+    "time_based",
+    "ramp_time",
+    "kb_base",
 ];
+
+/// Options of jobs that run after others.
+const SEPARATE: [&str; 2] = ["stonewall", "wait_for_previous"];
 
 /// Options that say how fio measures: what says the same here.
 const METHOD: [(&str, &str); 14] = [
-    ("runtime", "use --runtime when measuring"),
-    ("time_based", "a measurement here always has a fixed time"),
-    ("ramp_time", "use --ramp when measuring"),
+    ("io_size", "a measurement ends with its run time; use --runtime when measuring"),
+    ("number_ios", "a measurement ends with its run time; use --runtime when measuring"),
+    ("loops", "a measurement ends with its run time; use --runtime when measuring"),
     ("filename", "name the target when measuring"),
     ("directory", "name the target when measuring"),
     ("direct", "targets are always accessed directly where they can be"),
@@ -70,32 +139,30 @@ const METHOD: [(&str, &str); 14] = [
 ];
 
 /// Other names of the same option.
-const SYNONYMS: [(&str, &str); 6] = [
+const SYNONYMS: [(&str, &str); 8] = [
     ("readwrite", "rw"),
     ("blocksize", "bs"),
     ("blocksize_range", "bsrange"),
     ("ba", "blockalign"),
     ("timeout", "runtime"),
     ("file_offset", "offset"),
+    ("fileoffset", "offset"),
+    ("io_limit", "io_size"),
 ];
 
-/// The jobs of an fio job file as a group of load profiles, and what of them is left out or read differently.
+/// The jobs of an fio job file as a group of load profiles, and what of them is left out, read differently or
+/// refused. `host` is asked for included files and variables.
 ///
 /// # Errors
-/// When there is no job, or an option that is taken cannot be understood; the sentence names file and line.
-pub fn import_fio(file: &str, text: &str) -> Result<(Group, Vec<String>)> {
+/// When there is no job that can be imported; the sentence names file and line.
+pub fn import_fio(file: &str, content: &[u8], host: &dyn JobHost) -> Result<(Group, Vec<String>)> {
     let mut import = Import::new(file, "jobs of an fio job file");
-    let jobs = sections(&mut import, text)?;
-    let together: Vec<&str> = jobs
-        .iter()
-        .filter(|job| {
-            !job.options.iter().any(|given| ["stonewall", "wait_for_previous"].contains(&&*given.key))
-        })
-        .map(|job| &*job.name)
-        .collect();
+    let jobs = lines::jobs(&mut import, &decode::text(content), host)?;
+    let is_separate = |job: &&Job| !job.options.iter().any(|given| SEPARATE.contains(&&*given.key));
+    let together: Vec<&str> = jobs.iter().filter(is_separate).map(|job| &*job.name).collect();
     if let (Some(job), true) = (jobs.get(1), together.len() > 1) {
         import.note(
-            job.line,
+            &job.place,
             format_args!(
                 "fio runs the jobs {} at the same time; here they are profiles that run one after the other",
                 together.join(", ")
@@ -103,75 +170,22 @@ pub fn import_fio(file: &str, text: &str) -> Result<(Group, Vec<String>)> {
         );
     }
     for job in &jobs {
-        let (load, mut notes) = job::load(file, job)?;
-        import.notes.append(&mut notes);
-        let prose = format!("the job '{}' of an fio job file", job.name);
-        let source = format!("imported from the fio job file {file}");
-        import.add(job.line, &job.name, prose, source, load)?;
+        if let Err(refusal) = add(&mut import, job) {
+            import.refuse(format_args!("the job '{}'", job.name), &refusal);
+        }
     }
-    import.finish("there is no job in this file; expected a section such as [job1] with rw=randread")
+    import.finish("there is no job in this file; add a section such as [job1] with rw=randread")
 }
 
-/// Splits a file into its jobs. Says what is left out, once for each line.
-fn sections(import: &mut Import<'_>, text: &str) -> Result<Vec<Job>> {
-    let (mut jobs, mut global): (Vec<Job>, Vec<Given>) = (Vec::new(), Vec::new());
-    let mut in_global = None;
-    for (at, line) in text.lines().enumerate() {
-        let (number, line) = (at + 1, line.trim());
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
-        }
-        if let Some(section) = line.strip_prefix('[') {
-            let name = section.split(']').next().unwrap_or(section).trim();
-            in_global = Some(name.eq_ignore_ascii_case("global"));
-            if in_global == Some(false) {
-                jobs.push(Job { line: number, name: name.to_owned(), options: global.clone() });
-            }
-            continue;
-        }
-        if line.starts_with("include ") {
-            import.note(number, format_args!("'{line}' is left out; import that file too"));
-            continue;
-        }
-        let (key, value) = line.split_once('=').unwrap_or((line, ""));
-        let given = option(number, key, value);
-        tell(import, line, &given);
-        match (in_global, jobs.last_mut()) {
-            (Some(true), _) => global.push(given),
-            (Some(false), Some(job)) => job.options.push(given),
-            _ => {
-                return Err(wrong(
-                    import.file,
-                    number,
-                    format_args!(
-                        "'{line}' stands before any section; expected [global] or a job such as [job1]"
-                    ),
-                ));
-            }
-        }
+fn add(import: &mut Import, job: &Job) -> super::Taken<()> {
+    if let Some(refusal) = &job.refusal {
+        return Err(refusal.clone());
     }
-    Ok(jobs)
-}
-
-fn option(line: usize, key: &str, value: &str) -> Given {
-    let key = key.trim().to_ascii_lowercase();
-    let key =
-        SYNONYMS.iter().find(|(other, _)| *other == key).map_or(key.clone(), |(_, key)| (*key).to_owned());
-    // A comment may stand behind a value.
-    let value = value.split([';', '#']).next().unwrap_or(value).trim().trim_matches('"');
-    Given { line, key, value: value.to_owned() }
-}
-
-/// Says that a line is left out, if it is.
-fn tell(import: &mut Import<'_>, line: &str, given: &Given) {
-    let key = &*given.key;
-    if TAKEN.contains(&key) || ["stonewall", "wait_for_previous", "name"].contains(&key) {
-        return;
-    }
-    match METHOD.iter().find(|(method, _)| *method == key) {
-        Some((_, instead)) => import.note(given.line, format_args!("'{line}' is left out: {instead}")),
-        None => import.note(given.line, format_args!("'{line}' is left out: it has no counterpart here")),
-    }
+    let (load, mut notes) = job::load(job)?;
+    import.notes.append(&mut notes);
+    let prose = format!("the job '{}' of an fio job file", job.name);
+    let source = format!("imported from the fio job file {}", import.file);
+    import.add(&job.place, &job.name, prose, source, load)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::load::profile::{
 };
 use std::cell::RefCell;
 use std::ops::Range;
+use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use units::ByteCount;
@@ -15,7 +16,8 @@ use units::ByteCount;
 /// Keys of a component besides the options of the inline form.
 const REQUEST_KEYS: [&str; 6] = ["access", "random", "read", "block", "blocks", "requests"];
 /// Keys of a workload besides those of its only component.
-const WORKLOAD_KEYS: [&str; 7] = ["name", "aliases", "prose", "source", "component", "outstanding", "sweep"];
+const WORKLOAD_KEYS: [&str; 9] =
+    ["name", "aliases", "prose", "source", "component", "outstanding", "runtime", "ramp", "sweep"];
 
 /// The file.
 struct File<'a> {
@@ -258,9 +260,19 @@ fn profile(section: &Section<'_>, name: &str) -> Result<Profile> {
         let ladder: Ladder = text.parse().map_err(|error| section.error(value, "outstanding", error))?;
         load.outstanding = Some(ladder);
     }
+    load.runtime = time(section, "runtime")?;
+    load.ramp = time(section, "ramp")?;
     Profile::new(name, load).map_err(|error| {
         section.file.error(section.span.clone(), format_args!("in the workload '{name}', {error}"))
     })
+}
+
+/// A time of a workload, such as `"60s"`.
+fn time(section: &Section<'_>, key: &'static str) -> Result<Option<Duration>> {
+    let Some(value) = section.get(key) else { return Ok(None) };
+    let time = scalar(value).and_then(|text| crate::load::profile::parse_time(&text));
+    let wrong = || section.error(value, key, format_args!("{} is not a time such as 60s", written(value)));
+    time.map(Some).ok_or_else(wrong)
 }
 
 fn components(section: &Section<'_>, parts: &[Section<'_>]) -> Result<Vec<Component>> {

@@ -68,6 +68,11 @@ fn workload(text: &mut String, profile: &Profile) -> fmt::Result {
     if let Some(ladder) = &load.outstanding {
         writeln!(text, "outstanding = \"{ladder}\"")?;
     }
+    for (key, time) in [("runtime", load.runtime), ("ramp", load.ramp)] {
+        if let Some(time) = time {
+            writeln!(text, "{key} = \"{}\"", time_text(time))?;
+        }
+    }
     if !load.area.is_all() {
         writeln!(text, "area = \"{}\"", load.area)?;
     }
@@ -90,6 +95,8 @@ fn component(text: &mut String, component: &Component) -> fmt::Result {
     match &component.skew {
         Skew::Uniform => {}
         Skew::Zipf { theta } => writeln!(text, "zipf = {theta}")?,
+        Skew::Pareto { share } => writeln!(text, "pareto = {share}")?,
+        Skew::Normal { deviation_percent } => writeln!(text, "normal = \"{deviation_percent}%\"")?,
         Skew::HotSpot { access_percent, size, moves_every } => {
             writeln!(text, "hot = \"{access_percent}%:{}\"", size.text())?;
             if let Some(time) = moves_every {

@@ -23,7 +23,7 @@ pub(crate) fn options() -> &'static [InlineOption] {
     &OPTIONS
 }
 
-const OPTIONS: [InlineOption; 11] = [
+const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "align",
         value: "4K, sector or block",
@@ -39,6 +39,24 @@ const OPTIONS: [InlineOption; 11] = [
         prose: "random requests by Zipf's law with this exponent",
         set: |load, value| {
             let skew = Skew::Zipf { theta: value.parse().ok()? };
+            each_component(load, |component| component.skew = skew.clone())
+        },
+    },
+    InlineOption {
+        key: "pareto",
+        value: "0.2",
+        prose: "random requests by a power law: of the places this share gets all but this share of the requests",
+        set: |load, value| {
+            let skew = Skew::Pareto { share: value.parse().ok()? };
+            each_component(load, |component| component.skew = skew.clone())
+        },
+    },
+    InlineOption {
+        key: "normal",
+        value: "10%",
+        prose: "random requests by a bell curve that is so much wider than that of twelve even draws",
+        set: |load, value| {
+            let skew = Skew::Normal { deviation_percent: parse_percent(value)? };
             each_component(load, |component| component.skew = skew.clone())
         },
     },
@@ -216,7 +234,7 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
 
 /// Whether a profile has no room for both options.
 fn exclude(one: &str, other: &str) -> bool {
-    const SAME_THING: [&[&str]; 2] = [&["zipf", "hot", "zones"], &["rate", "think"]];
+    const SAME_THING: [&[&str]; 2] = [&["zipf", "pareto", "normal", "hot", "zones"], &["rate", "think"]];
     one == other || SAME_THING.iter().any(|keys| keys.contains(&one) && keys.contains(&other))
 }
 
@@ -224,7 +242,9 @@ fn exclude(one: &str, other: &str) -> bool {
 fn in_vain(key: &str, load: &Load) -> Option<&'static str> {
     let all = |test: fn(&RequestKind) -> bool| load.components.iter().flat_map(|one| &one.kinds).all(test);
     match key {
-        "zipf" | "hot" | "zones" => all(|kind| kind.random_percent <= 0.0).then_some("none of it is random"),
+        "zipf" | "pareto" | "normal" | "hot" | "zones" => {
+            all(|kind| kind.random_percent <= 0.0).then_some("none of it is random")
+        }
         "streams" => all(|kind| kind.random_percent >= 100.0).then_some("none of it is sequential"),
         "compressible" => all(|kind| kind.read_percent >= 100.0).then_some("it writes nothing"),
         _ => None,

@@ -89,6 +89,18 @@ pub enum Skew {
         /// The exponent: 0 is uniform, about 1 is what web pages and files see.
         theta: f64,
     },
+    /// A power law, as fio's `pareto`: the share `share` of the places gets 1 - `share` of the requests. The places
+    /// are scattered as Zipf's are.
+    Pareto {
+        /// Between 0 and 1: 0.2 is "80 percent of the requests go to 20 percent of the places".
+        share: f64,
+    },
+    /// A bell curve, as fio's `normal`: the mean of twelve even draws, to which an even one is added. The places are
+    /// scattered as Zipf's are.
+    Normal {
+        /// How many percent of the area the added draw covers, at most 50.
+        deviation_percent: f64,
+    },
     /// A share of the requests goes to a small part, the others to all the rest.
     HotSpot {
         /// How many of a hundred random requests go to the hot spot.
@@ -213,6 +225,10 @@ pub struct Load {
     pub compressible_percent: f64,
     /// The numbers of outstanding I/Os that belong to the profile's definition, if any do.
     pub outstanding: Option<Ladder>,
+    /// How long each point is measured, if the profile's definition says so.
+    pub runtime: Option<Duration>,
+    /// How long each point runs before it is measured, if the profile's definition says so.
+    pub ramp: Option<Duration>,
 }
 
 impl Load {
@@ -224,6 +240,8 @@ impl Load {
             area: Area::ALL,
             compressible_percent: 0.0,
             outstanding: None,
+            runtime: None,
+            ramp: None,
         }
     }
 }
@@ -248,6 +266,8 @@ pub struct Profile {
 
 /// The largest request.
 const MAX_BLOCK: ByteCount = ByteCount(16 << 20);
+/// The longest run time and the longest ramp.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// The most sequential streams of a component.
 const MAX_STREAMS: u32 = 4096;
 
@@ -280,6 +300,20 @@ impl Profile {
     #[must_use]
     pub fn on_any_ladder(mut self) -> Profile {
         self.load.outstanding = None;
+        self
+    }
+
+    /// The same without a run time of its own: that of the settings counts.
+    #[must_use]
+    pub fn for_any_time(mut self) -> Profile {
+        self.load.runtime = None;
+        self
+    }
+
+    /// The same without a ramp of its own: that of the settings counts.
+    #[must_use]
+    pub fn after_any_ramp(mut self) -> Profile {
+        self.load.ramp = None;
         self
     }
 
@@ -428,6 +462,13 @@ fn check(load: &Load) -> std::result::Result<(), String> {
         }
         _ => {}
     }
+    if load.runtime.is_some_and(|time| time.is_zero() || time > LONGEST)
+        || load.ramp.is_some_and(|time| time > LONGEST)
+    {
+        return Err(
+            "a run time of 0 s or a time above 30 days cannot be measured; give one such as 60s".to_owned()
+        );
+    }
     if load.components.is_empty() {
         return Err("a profile without any component requests nothing; give it one".to_owned());
     }
@@ -485,6 +526,14 @@ fn check_skew(skew: &Skew) -> std::result::Result<(), String> {
         Skew::Zipf { theta } if (0.0..=10.0).contains(theta) => Ok(()),
         Skew::Zipf { theta } => {
             Err(format!("a Zipf exponent of {theta} is not between 0 and 10, such as 1.1"))
+        }
+        Skew::Pareto { share } if (0.0001..=0.9999).contains(share) => Ok(()),
+        Skew::Pareto { share } => {
+            Err(format!("a Pareto share of {share} is not between 0.0001 and 0.9999, such as 0.2"))
+        }
+        Skew::Normal { deviation_percent } if percent(deviation_percent) => Ok(()),
+        Skew::Normal { deviation_percent } => {
+            Err(format!("a normal deviation of {deviation_percent}% is not between 0% and 100%, such as 10%"))
         }
         Skew::HotSpot { access_percent, .. } if !percent(access_percent) => {
             Err(format!("{access_percent}% of the requests is not between 0% and 100%"))

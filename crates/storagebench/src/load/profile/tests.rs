@@ -51,6 +51,8 @@ fn options_change_any_profile() {
     for (text, description) in [
         ("random,read,4K/60:64K/40", "random, read, 4 KiB to 64 KiB"),
         ("database,zipf=1.1", "random, 67% read, 8 KiB, Zipf 1.1"),
+        ("database,pareto=0.2", "random, 67% read, 8 KiB, Pareto 0.2"),
+        ("database,normal=10%", "random, 67% read, 8 KiB, normal 10%"),
         ("database,hot=90%:4G", "random, 67% read, 8 KiB, 90% of it to 4 GiB"),
         (
             "db, hot=90%:10%, moves=10s",
@@ -109,6 +111,8 @@ fn a_wrong_profile_gets_a_sentence_that_names_the_part() {
         ("random,67%read,4K/60:8K/30", "the shares of the blocks make 90% instead of 100%"),
         ("random,67%read,4K/x:8K/30", "'x' is not a share of the blocks"),
         ("database,zipf=steep", "'zipf=steep' is not understood; expected zipf= with 1.1"),
+        ("database,pareto=1", "a Pareto share of 1 is not between 0.0001 and 0.9999"),
+        ("database,normal=10%,zipf=1.1", "normal= and zipf= exclude one another; give one of them"),
         ("database,zipf=99", "a Zipf exponent of 99 is not between 0 and 10"),
         ("database,moves=10s", "'moves=10s' is not understood; expected moves= with 10s behind hot="),
         ("database,arrivals=fixed", "expected arrivals= with poisson or fixed behind rate="),

@@ -47,6 +47,12 @@ impl Profile {
         if let Some(ladder) = &self.load.outstanding {
             let _ = write!(text, ", {ladder} outstanding");
         }
+        if let Some(runtime) = self.load.runtime {
+            let _ = write!(text, ", for {}", time_text(runtime));
+        }
+        if let Some(ramp) = self.load.ramp.filter(|ramp| !ramp.is_zero()) {
+            let _ = write!(text, " after a ramp of {}", time_text(ramp));
+        }
         text
     }
 
@@ -83,6 +89,8 @@ fn skew_text(skew: &Skew) -> String {
     match skew {
         Skew::Uniform => String::new(),
         Skew::Zipf { theta } => format!(", Zipf {theta}"),
+        Skew::Pareto { share } => format!(", Pareto {share}"),
+        Skew::Normal { deviation_percent } => format!(", normal {deviation_percent}%"),
         Skew::HotSpot { access_percent, size, moves_every } => {
             let size = match size {
                 Extent::Bytes(size) => size.to_string(),

@@ -1,0 +1,162 @@
+//! Drives that are one storage under several names, where nothing that the machine tells of them says so: two exports of one file, two adapters without
+//! world-wide identifiers.
+//!
+//! Drives whose last blocks or labels differ are different. Of those that are alike there, which are blank drives as a rule, each gets a mark of its own in
+//! that block before labels are written to them, and all are read again. A drive that shows the mark of another one is the same storage, and the order is
+//! refused. What the blocks held is put back in any case.
+//!
+//! # Fault model and invariants
+//! - The order may destroy what these drives hold: nobody else uses them, and killed in between no more than that block is lost. Drives of SoftROC's arrays
+//!   have labels of their own, and get no marks: an array that is to be deleted first is deleted as a whole.
+//! - Reads go past the system's caches where the drive was opened so ([`env::World::open_drive`]).
+
+use super::access::{Access, join};
+use super::{Drive, Inventory};
+use crate::interface::{Error, ErrorKind, Result};
+use env::{DriveKind, IoError, IoErrorKind};
+use ondisk::BLOCK;
+use std::rc::Rc;
+use units::{ByteOffset, ByteRange};
+
+/// A drive, and its last block.
+struct Marked {
+    drive: Rc<Drive>,
+    access: Access,
+    place: ByteRange,
+    before: Vec<u8>,
+    mark: Vec<u8>,
+}
+
+/// A drive that the order does not name, and its last block.
+struct Beside {
+    drive: Rc<Drive>,
+    access: Access,
+    place: ByteRange,
+    before: Vec<u8>,
+}
+
+impl Inventory {
+    /// Refuses drives that are one storage under several names: with each other, or with another drive that is registered and not in use. They are about to
+    /// be written to; `beside` is not.
+    ///
+    /// # Errors
+    /// When two are the same; when one that is about to be written to cannot be read or written.
+    pub(crate) async fn tell_apart(&self, drives: &[Rc<Drive>], beside: &[Rc<Drive>]) -> Result<()> {
+        let mut marked = Vec::new();
+        for drive in drives {
+            let Some((access, place)) = last_block(drive) else { continue };
+            let before = access.read(place).await.map_err(|error| failed(drive, error))?;
+            marked.push(Marked { drive: drive.clone(), access, place, before, mark: self.mark() });
+        }
+        let mut others = Vec::new();
+        for drive in beside {
+            let Some((access, place)) = last_block(drive) else { continue };
+            // One that cannot be read is none that anything could be written to.
+            let Ok(before) = access.read(place).await else { continue };
+            others.push(Beside { drive: drive.clone(), access, place, before });
+        }
+        let marked = alike(marked, &others);
+        let written = write(&marked, |marked| &marked.mark).await;
+        let told = match written {
+            Ok(()) => match read_apart(&marked).await {
+                Ok(()) => read_beside(&marked, &others).await,
+                error => error,
+            },
+            Err(error) => Err(error),
+        };
+        let restored = write(&marked, |marked| &marked.before).await;
+        told.and(restored)
+    }
+
+    /// A block that no drive holds.
+    fn mark(&self) -> Vec<u8> {
+        let numbers = (0..BLOCK.0 / 8).flat_map(|_| self.env.random().to_le_bytes());
+        numbers.collect()
+    }
+}
+
+/// The last block of a drive that has a place in this machine: each memory drive is one of its own.
+fn last_block(drive: &Drive) -> Option<(Access, ByteRange)> {
+    let access = drive.access().filter(|access| has_place(access.info().kind))?;
+    let end = access.info().size.align_down(BLOCK);
+    let at = end.0.checked_sub(BLOCK.0)?;
+    Some((access, ByteRange::new(ByteOffset(at), BLOCK)))
+}
+
+/// Those of them of which another one holds the same, as far as that tells.
+fn alike(all: Vec<Marked>, beside: &[Beside]) -> Vec<Marked> {
+    let is_like = |one: &Marked, drive: &Drive, before: &[u8]| {
+        one.before == before && one.drive.own_label() == drive.own_label()
+    };
+    let has_like = |at: usize| {
+        let one = &all[at];
+        let mut others = all.iter().enumerate().filter(|(other, _)| *other != at);
+        others.any(|(_, other)| is_like(one, &other.drive, &other.before))
+            || beside.iter().any(|other| is_like(one, &other.drive, &other.before))
+    };
+    let keep: Vec<bool> = (0..all.len()).map(has_like).collect();
+    all.into_iter().zip(keep).filter_map(|(one, keep)| keep.then_some(one)).collect()
+}
+
+fn has_place(kind: DriveKind) -> bool {
+    !matches!(kind, DriveKind::Memory | DriveKind::Null)
+}
+
+fn failed(drive: &Drive, error: IoError) -> Error {
+    let kind = if error.kind == IoErrorKind::OutOfSpace { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
+    let sentence = format!("drive {} could not be written ({error}); nothing was created", drive.name);
+    Error::new(kind, sentence)
+}
+
+/// Writes a block to each of them, all at once.
+async fn write(marked: &[Marked], what: impl Fn(&Marked) -> &Vec<u8>) -> Result<()> {
+    let ios = marked.iter().enumerate();
+    let ios = ios.map(|(at, one)| (at, Some(one.access.write(one.place.start, what(one)))));
+    match join(ios.collect()).await.into_iter().next() {
+        Some((at, error)) => Err(failed(&marked[at].drive, error)),
+        None => Ok(()),
+    }
+}
+
+/// Reads each of them again: all hold their own marks.
+async fn read_apart(marked: &[Marked]) -> Result<()> {
+    for (at, one) in marked.iter().enumerate() {
+        let read = one.access.read(one.place).await.map_err(|error| failed(&one.drive, error))?;
+        if read == one.mark {
+            continue;
+        }
+        let sentence = match marked.iter().position(|other| other.mark == read) {
+            Some(other) => {
+                let name = |at: usize| &marked[at].drive.name;
+                format!(
+                    "{} and {} are the same storage: what is written to one is on the other; name each drive once",
+                    name(at.min(other)),
+                    name(at.max(other))
+                )
+            }
+            None => format!(
+                "drive {} does not hold what was just written to it; replace it, its cable or its server",
+                one.drive.name
+            ),
+        };
+        return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
+    Ok(())
+}
+
+/// Reads drives that the order does not name: none of them shows a mark.
+async fn read_beside(marked: &[Marked], beside: &[Beside]) -> Result<()> {
+    for other in beside.iter().filter(|other| marked.iter().any(|one| one.before == other.before)) {
+        let Ok(read) = other.access.read(other.place).await else { continue };
+        if let Some(one) = marked.iter().find(|one| one.mark == read) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "{} and {1} are the same storage: what is written to one is on the other; first run 'softroc drive forget {1}'",
+                    one.drive.name, other.drive.name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! The tour touches nothing that it has not made. It ran against a controller that was in its way, deleted what that one knew of its drives, and
+//! overwrote the state of one that was stopped.
+
+mod common;
+
+use common::{Controller, Folder, run, until};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn tour(folder: &Folder, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
+    command.arg("quickstart").args(arguments).current_dir(&folder.0).env_remove("SOFTROC_STATE");
+    command.output().expect("softroc starts")
+}
+
+/// Every file below a folder, with its bytes; sockets by their names.
+fn bytes_of(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+        let name = entry.path().display().to_string();
+        match entry.file_type().expect("a type") {
+            kind if kind.is_dir() => all.extend(bytes_of(&entry.path())),
+            kind if kind.is_file() => drop(all.insert(name, std::fs::read(entry.path()).expect("a file"))),
+            _ => drop(all.insert(name, Vec::new())),
+        }
+    }
+    all
+}
+
+#[test]
+fn a_folder_of_a_controller_is_refused_whether_it_runs_or_not() {
+    let mut controller = Controller::new("tour-refused");
+    controller.volume("precious", "raid1", 2);
+    let state = controller.state();
+    let refused = |folder: &Folder| {
+        let output = tour(folder, &["--dir", &state]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("holds something that no tour made; give another --dir"), "{said}");
+    };
+    refused(&controller.folder);
+    assert!(controller.softroc(&["volume", "list"]).ok().contains("precious"));
+    controller.stop();
+    let before = bytes_of(Path::new(&state));
+    refused(&controller.folder);
+    assert_eq!(bytes_of(Path::new(&state)), before);
+}
+
+/// As `make run` does it, in a folder where a controller has its state in ./softroc-data.
+#[test]
+fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_starts() {
+    let mut controller = Controller::new("tour");
+    controller.volume("precious", "raid1", 2);
+    std::os::unix::fs::symlink(controller.state(), controller.folder.file("softroc-data")).expect("a link");
+    controller.stop();
+    let before = bytes_of(Path::new(&controller.state()));
+    let output = tour(&controller.folder, &["--runtime", "50ms", "--keep"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(bytes_of(Path::new(&controller.state())), before);
+    assert!(Path::new(&controller.folder.file("softroc-tour/report.html")).exists());
+    // A second one finds the first, which was kept.
+    let output = tour(&controller.folder, &["--runtime", "50ms"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("holds a tour that was kept"));
+    let state = controller.folder.file("softroc-tour/state");
+    let mut kept = Command::new(env!("CARGO_BIN_EXE_softroc"));
+    let mut kept = kept.args(["serve", "--state", &state]).spawn().expect("softroc starts");
+    let softroc = env!("CARGO_BIN_EXE_softroc");
+    let shown =
+        || Command::new(softroc).args(["--state", &state, "volume", "list"]).output().expect("it runs");
+    until("the kept tour is up", || String::from_utf8_lossy(&shown().stdout).contains("optimal"));
+    run("kill", &[&kept.id().to_string()]);
+    assert!(kept.wait().expect("it ends").success());
+    controller.start();
+    assert!(controller.softroc(&["volume", "list"]).ok().contains("precious"));
+}
