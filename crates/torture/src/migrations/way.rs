@@ -365,13 +365,17 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
     } else {
         note_at_rest(first, of_first)?;
         let others = volumes.iter().filter(|volume| volume.setup.is_neighbour() && !first.may_move());
-        // One that is not there is by what the first one is when it is created.
+        // One that is not there is created by the layout that the first one has then. Its creation
+        // may be under way, ordered before the first one came.
         others.for_each(|volume| match (first.way.done.get() > volume.way.done.get(), of(volume)) {
             (true, Some(shown)) => volume.has_come(shown),
             // It may become longer at the next start.
             (false, Some(shown)) if volume.way.grows.get() && volume.is_held_up(shown) => {}
             (false, Some(shown)) => volume.stays(shown),
-            (_, None) => volume.way.may_move.set(false),
+            (_, None) => {
+                volume.way.done.set(first.way.done.get());
+                volume.way.may_move.set(false);
+            }
         });
     }
     for ((volume, shown), was_named) in there.iter().zip(named) {
