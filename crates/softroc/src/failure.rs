@@ -63,6 +63,11 @@ impl Failure {
         Failure::new("stopped", 130, sentence)
     }
 
+    /// Whether a drive did not answer in time, and may do so later.
+    pub fn is_unavailable(&self) -> bool {
+        self.kind == controller::ErrorKind::Unavailable.name()
+    }
+
     /// The first of so many failures, which were told already, of so many operands.
     pub fn of_several(&self, failures: usize, operands: usize) -> Failure {
         let were = if failures == 1 { "was" } else { "were" };

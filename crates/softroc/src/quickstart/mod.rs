@@ -22,6 +22,8 @@ const DRIVE_SIZE: ByteCount = ByteCount(256 << 20);
 const DEPTHS: &str = "1,2,4,8,16,32";
 const RAMP: Duration = Duration::from_millis(300);
 const VOLUME: &str = "tour";
+/// How long the disk below the tour's files may leave a drive without an answer.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Runs the tour.
 pub fn run(tour: &Quickstart) -> Outcome {
@@ -92,16 +94,37 @@ fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
     ));
     let bar = progress::bar(DRIVES as u64);
     for name in names.iter().chain([&spare]) {
-        control.ask(&Command::DriveAdd { drive: name.clone(), size_bytes: Some(DRIVE_SIZE.0) })?;
+        let add = |size_bytes| Command::DriveAdd { drive: name.clone(), size_bytes };
+        let added = control.ask(&add(Some(DRIVE_SIZE.0)));
+        if added.as_ref().is_err_and(Failure::is_unavailable) {
+            // The file is there; it is registered when it answers.
+            ask_patiently(control, &add(None))?;
+        } else {
+            added?;
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
     let create =
         CreateVolume { name: VOLUME.into(), level: "raid6".into(), drives: names, ..CreateVolume::default() };
-    let reply = control.ask(&Command::VolumeCreate(create))?;
-    control.ask(&Command::SpareAdd(AddSpare { drive: spare, revertible: true, ..AddSpare::default() }))?;
+    let reply = ask_patiently(control, &Command::VolumeCreate(create))?;
+    let spare = AddSpare { drive: spare, revertible: true, ..AddSpare::default() };
+    ask_patiently(control, &Command::SpareAdd(spare))?;
     output::print(&indent(&render::reply(&reply)))?;
     output::print(&indent(&render::reply(&control.ask(&Command::SpareList {})?)))
+}
+
+/// Asks again while drives do not answer in time: the disk below the tour's files may be busy.
+fn ask_patiently(control: &Control, command: &Command) -> Outcome<Reply> {
+    let deadline = Instant::now() + LONGEST_WAIT;
+    loop {
+        match control.ask(command) {
+            Err(failure) if failure.is_unavailable() && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            answer => return answer,
+        }
+    }
 }
 
 fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<storagebench::Results> {
