@@ -46,13 +46,13 @@ test-long: tools-long
 test-md: tools-test
 	MD_TESTS=all $(CARGO) test -p softroc --test md --test examine
 
-# A Debian package of the release build in target/package: docs/service.md
+# A Debian package of the release build in target/package: docs/operate/service.md
 package: tools-build
 	@scripts/need --packages debhelper
 	$(CARGO) build --release -p softroc --features png
 	scripts/package target/release/softroc target/package
 
-# One file that needs no library of the system: docs/service.md
+# One file that needs no library of the system: docs/operate/service.md
 static: tools-build
 	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p softroc --features png --target $(STATIC)
 
