@@ -1,4 +1,4 @@
-//! Prints `docs/levels.md` from the table of levels: `cargo run -p layout --example levels > docs/levels.md`.
+//! Prints `docs/operate/levels.md` from the table of levels: `cargo run -p layout --example levels > docs/operate/levels.md`.
 
 use layout::{Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement, Shape, picture};
 use std::fmt::Write as _;
@@ -156,7 +156,7 @@ fn example_line(text: &mut String, level: Level) {
 const HEAD: &str = "\
 # Levels
 
-Printed from the table of levels by `cargo run -p layout --example levels > docs/levels.md`; a test holds that it is
+Printed from the table of levels by `cargo run -p layout --example levels > docs/operate/levels.md`; a test holds that it is
 up to date.
 
 *n* is the number of drives, *s* of spans, *w* = *n* / *s* of drives in a span, *c* of copies. *Usable* counts drives.
