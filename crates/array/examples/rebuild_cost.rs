@@ -17,7 +17,7 @@ use engine::{
     VolumeId, VolumeSpec, VolumeState,
     alone::{self, Alone},
 };
-use env::{Buf, DriveIdentity, DriveSource, Durability, Env};
+use world::{Buf, DriveIdentity, DriveSource, Durability, Env};
 use layout::{Level, Shape};
 use std::error::Error;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ async fn fill(_: &Env, array: &Alone) -> Result<(), Box<dyn Error>> {
 async fn rebuild(env: &Env, array: &Alone) -> Result<(), Box<dyn Error>> {
     let kind = TaskKind::Rebuild { slot: DriveIndex(0) };
     let order = TaskOrder { volume: VOLUME, task: TaskId(1), kind, regions: None, pace: PACE };
-    let (done, mut begun) = env::mailbox::mailbox(env, 1);
+    let (done, mut begun) = world::mailbox::mailbox(env, 1);
     let start = ShardMessage::StartTask(Box::new(order), done);
     array.shard.send(start).map_err(|_| "the shard takes no messages")?;
     begun.receive().await.ok_or("no answer")??;

@@ -17,7 +17,7 @@
 
 use array::{Choices, assemble};
 use engine::ReadTerms;
-use env::{Buf, Durability, Env, Member};
+use world::{Buf, Durability, Env, Member};
 use layout::{Level, Shape};
 use smallvec::smallvec;
 use std::cell::Cell;
@@ -126,7 +126,7 @@ impl Load {
         let payload = Buf::copy_of(&vec![0xA5; self.block.as_usize()]).freeze();
         while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
-            let (state, number) = env::sync::split_mix(self.random);
+            let (state, number) = world::sync::split_mix(self.random);
             self.random = state;
             let place = match &self.next {
                 Some(next) => next.replace(next.get() + 1),

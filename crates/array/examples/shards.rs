@@ -18,7 +18,7 @@ use engine::{
     Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ShardIndex, ShardMessage, ShardSeed, Volume,
     VolumeId, VolumeSpec, VolumeState, unkept,
 };
-use env::{Buf, DriveIdentity, DriveSource, Durability, Env, Instant, mailbox};
+use world::{Buf, DriveIdentity, DriveSource, Durability, Env, Instant, mailbox};
 use layout::{Level, Shape};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -259,7 +259,7 @@ impl Load {
         let mut buf = Buf::unpooled(ByteCount(BLOCK));
         let payload = Buf::copy_of(&[0xA5; BLOCK as usize]).freeze();
         loop {
-            let (state, number) = env::sync::split_mix(random);
+            let (state, number) = world::sync::split_mix(random);
             random = state;
             let range = ByteRange::new(ByteOffset((number >> 8) % blocks * BLOCK), ByteCount(BLOCK));
             if (number & 0xFF) * 100 < self.reads * 256 {

@@ -6,7 +6,7 @@
 //! ```
 
 use array::{Choices, assemble};
-use env::{Buf, Durability, Member};
+use world::{Buf, Durability, Member};
 use layout::{Level, Shape};
 use smallvec::smallvec;
 use std::error::Error;

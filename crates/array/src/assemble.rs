@@ -6,7 +6,7 @@ use engine::{
     JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions, ShardMessage, StreamSharing,
     VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
-use env::{DriveSource, Env, Error, ErrorKind, Result};
+use world::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
 use ondisk::{LogLabel, Tail, TailPlace, Uuid};
 use std::fmt::Display;
@@ -184,7 +184,7 @@ pub(crate) async fn attach(
     let Alone { volume, shard } = alone::attach(env, attachment, memory).await.map_err(refused)?;
     if let Some(place) = data_log {
         let gone = || refused("the engine's shard is gone");
-        let (done, mut answers) = env::mailbox::mailbox(env, 1);
+        let (done, mut answers) = world::mailbox::mailbox(env, 1);
         shard.send(ShardMessage::SetDataLog(id, DataLogTerms::At(place), done)).map_err(|_| gone())?;
         answers.receive().await.ok_or_else(gone)?.map_err(refused)?;
     }

@@ -2,7 +2,7 @@
 
 use crate::assemble::{WriteHole, attach, attachment};
 use engine::VolumeDrive;
-use env::{DriveSource, Env, Error, ErrorKind, Result};
+use world::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
 use ondisk::MAX_LOG_DEVICES;
 use std::fmt::Display;

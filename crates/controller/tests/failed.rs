@@ -2,7 +2,7 @@
 
 use crate::common::{self, Bench, MIB};
 use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, SetPolicy, VolumeState};
-use env::{DriveKind, IoErrorKind};
+use world::{DriveKind, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::DriveOptions;
 

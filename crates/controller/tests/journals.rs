@@ -3,7 +3,7 @@
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, VolumeState};
-use env::{Buf, Durability, IoErrorKind};
+use world::{Buf, Durability, IoErrorKind};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use crate::common::Bench;
 use crate::common::events::{End, at_every_event, end};
 use controller::{Command, DriveState, Reply, VolumeState};
-use env::{Buf, Durability};
-use log::{LogId, scan};
+use world::{Buf, Durability};
+use write_log::{LogId, scan};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Bench, DRIVE, MIB, create, drive_options, volume};
 use controller::{Command, DriveInfo, DriveState, ErrorKind, Reply, Severity, VolumeState};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::Unwritten;
 
@@ -324,7 +324,7 @@ fn the_second_controller_is_locked_out() {
     bench.create("more", "raid0", &["c", "d"]);
     let held = other.clone();
     let opening = other.spawn("open", async move { held.world().open_drive("a").await.map(drop) });
-    assert_eq!(bench.sim.finish(&opening).unwrap().unwrap_err().kind, env::ErrorKind::InUse);
+    assert_eq!(bench.sim.finish(&opening).unwrap().unwrap_err().kind, world::ErrorKind::InUse);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
 use controller::{Command, DiscardLog, ErrorKind, Reply, VolumeState};
-use env::{Buf, Durability, IoErrorKind};
+use world::{Buf, Durability, IoErrorKind};
 use std::cell::RefCell;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -3,7 +3,7 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, DRIVE, MIB, create, drive_options};
 use controller::{AddSpare, Command, DriveState, ErrorKind, LogDeviceState, LogInfo, Reply};
-use env::Hardware;
+use world::Hardware;
 use ondisk::{LogLabel, LogMember, LogPlace, Uuid};
 use units::{ByteCount, ByteOffset};
 use world_sim::DriveOptions;

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Bench, MIB, drive_options, names};
 use controller::{Command, DriveMetrics, MetricsInfo, Reply, StartTask, Startable, VolumeMetrics, WorkInfo};
-use env::{HealthScript, Instant};
+use world::{HealthScript, Instant};
 use std::time::Duration;
 use units::ByteCount;
 use world_sim::DriveOptions;

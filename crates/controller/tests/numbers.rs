@@ -4,7 +4,7 @@ use crate::common::{Bench, drive_options, names};
 use controller::{
     Caller, Command, DriveNumber, ErrorKind, Event, Numbered, Origin, Reply, SetNumbers, StartTask, Startable,
 };
-use env::{DriveKind, Hardware, Partition};
+use world::{DriveKind, Hardware, Partition};
 use world_sim::DriveOptions;
 
 fn delete(bench: &mut Bench, name: &str) {

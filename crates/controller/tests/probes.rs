@@ -23,7 +23,7 @@ fn drive(bench: &Bench, name: &str) -> SimDrive {
     bench.sim.drive(name).unwrap()
 }
 
-fn seconds_since(bench: &Bench, begun: env::Instant) -> f64 {
+fn seconds_since(bench: &Bench, begun: world::Instant) -> f64 {
     bench.sim.env().now().since(begun).as_secs_f64()
 }
 

@@ -8,7 +8,7 @@
 use crate::common::{Bench, MIB, volume};
 use controller::{Command, CreateVolume, ReshapeVolume};
 use engine::Volume;
-use env::{Buf, Durability, Member};
+use world::{Buf, Durability, Member};
 use models::{Catalog, DriveSpec, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

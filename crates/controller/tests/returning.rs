@@ -3,7 +3,7 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, DRIVE, MIB, drive_options};
 use controller::{Command, DriveState, ErrorKind, Reply, VolumeState};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use units::{ByteCount, ByteOffset};
 use world_sim::DriveOptions;
 

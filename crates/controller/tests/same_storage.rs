@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Reply, VolumeState};
-use env::{DriveKind, Hardware, Partition};
+use world::{DriveKind, Hardware, Partition};
 use units::{ByteCount, ByteOffset};
 use world_sim::DriveOptions;
 

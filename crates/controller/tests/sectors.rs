@@ -2,7 +2,7 @@
 
 use crate::common::{Bench, drive_options};
 use controller::{Command, Reply, SectorFormat, SetPolicy, VolumeInfo};
-use env::{BlockTarget, TargetGeometry};
+use world::{BlockTarget, TargetGeometry};
 use units::SectorSize;
 use world_sim::DriveOptions;
 

@@ -5,7 +5,7 @@ use controller::{
     AddSpare, Command, CoverageInfo, DriveState, ErrorKind, Reply, SetPolicy, SpareInfo, SpareKind, TaskInfo,
     TaskKind, TaskState, VolumeState,
 };
-use env::{Hardware, HealthScript, Instant};
+use world::{Hardware, HealthScript, Instant};
 use std::time::Duration;
 use units::{ByteCount, SectorSize};
 use world_sim::DriveOptions;

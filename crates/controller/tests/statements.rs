@@ -4,7 +4,7 @@ use crate::common::{Bench, MIB, drive_options, fail_drive};
 use controller::{
     AddSpare, Command, DriveState, ErrorKind, Reply, TaskInfo, TaskKind, TaskState, VolumeState,
 };
-use env::IoErrorKind;
+use world::IoErrorKind;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::DriveOptions;

@@ -3,7 +3,7 @@
 use crate::common::Bench;
 use crate::common::events::{End, at_every_event};
 use controller::{Command, VolumeState};
-use env::{Buf, Durability};
+use world::{Buf, Durability};
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange};
 

@@ -7,7 +7,7 @@ use controller::{
     Command, DiscardLog, ErrorKind, Reply, SetPolicy, StartTask, Startable, VolumeState, WriteMode,
 };
 use engine::Volume;
-use env::{Buf, Durability, IoErrorKind, JoinHandle, KeptSize};
+use world::{Buf, Durability, IoErrorKind, JoinHandle, KeptSize};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Memory and null drives, and what people may write for a drive.
 
 use drives::{MemoryDrive, open};
-use env::{
+use world::{
     BlockStatus, Buf, DriveHealth, DriveIdentity, DriveSource, Durability, Env, ErrorKind, IoErrorKind,
     IoRequest, Member, Slice,
 };

@@ -2,9 +2,9 @@
 
 use crate::memory::CacheTerms;
 use crate::volume::{VolumeId, VolumeMeter, VolumeSpec};
-use env::{DriveSource, HostSectors, Slice};
+use world::{DriveSource, HostSectors, Slice};
 use ondisk::{TailPlace, Uuid};
-use state::{Moved, Reshape, VolumeState, Window};
+use volume_state::{Moved, Reshape, VolumeState, Window};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -209,7 +209,7 @@ pub enum CopyWay {
     MoveSaved,
 }
 
-/// A step of a reshape ([`state::Step`]), as shards are told it. Each is answered by every shard before the next one is given.
+/// A step of a reshape ([`volume_state::Step`]), as shards are told it. Each is answered by every shard before the next one is given.
 #[derive(Clone, Debug)]
 pub enum ReshapeOrder {
     /// The volume is served by two layouts from now on, and hosts get to see it. What is saved is read where it is saved; who writes it waits

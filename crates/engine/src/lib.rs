@@ -19,8 +19,8 @@
 //! | runs | `host::runs` | the same over several strips: one operation for all of them that lie together on a drive |
 //! | wait | `cache`, the crate `cache` | writes that wait for the same columns of a stripe are one plan; nobody waits for what may not come |
 //! | cells | `shard::cells`, the crate `log` (`cells`) | what is acknowledged is in memory that outlives the process |
-//! | destage | `cache::write_back` | what is dirty is destaged for a flush, for room, for its age, or while nothing else is to be done |
-//! | lock | `env::locks`, `cache::held` | nobody else writes these columns of the stripe, or computes from them |
+//! | destage | `block_cache::write_back` | what is dirty is destaged for a flush, for room, for its age, or while nothing else is to be done |
+//! | lock | `world::locks`, `block_cache::held` | nobody else writes these columns of the stripe, or computes from them |
 //! | initialise | `stripe::initialise` | a stripe that no host has written reads as zeros; its first write writes all of it |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
@@ -84,7 +84,7 @@ pub use attachment::{
 };
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
-pub use log::CELL;
+pub use write_log::CELL;
 pub use memory::{Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks};
 pub use messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
@@ -92,7 +92,7 @@ pub use messages::{
 };
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
-pub use state::{
+pub use volume_state::{
     BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step, StripeSet,
     VolumeState,
 };

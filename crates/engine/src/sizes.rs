@@ -5,7 +5,7 @@ use crate::host::Volume;
 use crate::messages::StripeRequest;
 use crate::stripe::Attempt;
 use crate::stripe::{Host, Trouble};
-use env::{Buf, Durability, Slice};
+use world::{Buf, Durability, Slice};
 use plan::{Plan, Request};
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};

@@ -4,8 +4,8 @@
 //! calls the task done when the last one is.
 
 use crate::volume::VolumeId;
-use env::IoError;
-use state::RegionSet;
+use world::IoError;
+use volume_state::RegionSet;
 use units::{ByteRange, DriveIndex};
 
 /// Names a task among those of a controller; never used again for another one.

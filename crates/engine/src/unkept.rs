@@ -3,8 +3,8 @@
 //! of each volume go: it does not know what a level survives, and shards may report several at once.
 
 use crate::messages::{Report, ReportKind, ShardIndex, ShardMessage};
-use env::{Env, IoError, IoErrorKind, mailbox};
-use state::{Change, VolumeState};
+use world::{Env, IoError, IoErrorKind, mailbox};
+use volume_state::{Change, VolumeState};
 use std::collections::BTreeMap;
 
 /// Answers reports until every shard is gone. `states`: what is known of the volumes when they are attached.

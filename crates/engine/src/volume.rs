@@ -1,6 +1,6 @@
 //! What a volume is, and what a shard counts of it.
 
-use env::{LimitsByClass, Tally, TallyRow, Traffic};
+use world::{LimitsByClass, Tally, TallyRow, Traffic};
 use layout::{Geometry, Level};
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};
 

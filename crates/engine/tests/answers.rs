@@ -2,7 +2,7 @@
 
 use crate::common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
 use engine::{Change, RegionSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
-use env::{Env, IoErrorKind, mailbox};
+use world::{Env, IoErrorKind, mailbox};
 use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, write};
 use engine::{Change, ReadTerms, RegionSet, ShardIndex, ShardMessage, TaskKind, TaskOutcome, Volume};
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use layout::Level;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

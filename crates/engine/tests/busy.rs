@@ -4,7 +4,7 @@ use crate::common::{
     Bench, NewDrive, PACE, Setup, data, drive, envs, open, parity, pattern, read, regions, write,
 };
 use engine::{FaultPolicy, ReportKind, TaskKind, TaskOutcome};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use layout::Level;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet, StripeIndex};

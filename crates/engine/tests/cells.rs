@@ -2,9 +2,9 @@
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Absorb, Attachment, CacheMemory, CacheTerms, CellShare};
-use env::{Buf, Durability, Env, IoErrorKind, KeptSize};
+use world::{Buf, Durability, Env, IoErrorKind, KeptSize};
 use layout::Level;
-use log::memory::MemoryHead;
+use write_log::memory::MemoryHead;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};

@@ -2,7 +2,7 @@
 
 use crate::common::{Bench, Setup, VOLUME, drive, envs, pattern, read, slots, write};
 use engine::{Change, Report, ReportKind, ShardMessage, ShardSeed};
-use env::{IoError, IoErrorKind, mailbox};
+use world::{IoError, IoErrorKind, mailbox};
 use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;

@@ -5,9 +5,9 @@ use engine::{
     Absorb, Attachment, CacheTerms, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice,
     ShardMessage, Volume,
 };
-use env::{Buf, Durability, Env, Slice};
+use world::{Buf, Durability, Env, Slice};
 use layout::{CopyIndex, Level};
-use log::{LogId, Patch, Record, counting, patches, scan};
+use write_log::{LogId, Patch, Record, counting, patches, scan};
 use ondisk::Uuid;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -390,7 +390,7 @@ fn no_write_is_answered_that_older_records_would_be_laid_over() {
     sim.run(run).expect("no stall");
 }
 
-type Told = Rc<RefCell<Option<Result<(), env::IoError>>>>;
+type Told = Rc<RefCell<Option<Result<(), world::IoError>>>>;
 
 fn begin_durably(volume: &Rc<Volume>) -> Told {
     let (volume, told) = (volume.clone(), Told::default());
@@ -420,7 +420,7 @@ fn when_its_last_device_fails_the_drives_answer() {
         assert!(flushed.borrow().is_none(), "nobody has recorded that the device is out");
         // What the controller does then, in this order.
         let lost = Uuid([9; 16]);
-        let (done, _answers) = env::mailbox::mailbox(&bench.env, 8);
+        let (done, _answers) = world::mailbox::mailbox(&bench.env, 8);
         for sender in &bench.senders {
             assert!(sender.send(ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done.clone())).is_ok());
             assert!(sender.send(ShardMessage::LoseJournal(VOLUME, lost, None, done.clone())).is_ok());

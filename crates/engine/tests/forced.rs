@@ -55,7 +55,7 @@ fn crashed(setup: &Setup, seed: u64) -> (Sim, Vec<SimDrive>, Rc<Vec<u8>>) {
 }
 
 /// Starts a crashed volume. `word`: with the operator's.
-async fn start(envs: Vec<env::Env>, setup: &Setup, word: bool) -> Bench {
+async fn start(envs: Vec<world::Env>, setup: &Setup, word: bool) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.sources[usize::from(MISSING)] = None;
     attachment.state.apply(&Change::InService(without(setup, &[MISSING])));
@@ -302,7 +302,7 @@ fn a_drive_that_comes_back_gets_what_was_forced() {
 }
 
 /// Starts a crashed volume of which every drive is there, with the word of its journal.
-async fn start_covered(envs: Vec<env::Env>, setup: &Setup) -> Bench {
+async fn start_covered(envs: Vec<world::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.state.apply(&Change::Unsynced(regions(setup)));
     attachment.state.apply(&Change::Marked(regions(setup)));

@@ -5,9 +5,9 @@ use crate::common::{
     write,
 };
 use engine::{JournalOn, JournalPlace, RegionSet, ReportKind, ShardMessage, TaskKind};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use layout::Level;
-use log::{LogId, Patch, Record, counting, patches, scan};
+use write_log::{LogId, Patch, Record, counting, patches, scan};
 use ondisk::{Tail, TailPlace, Uuid};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
@@ -414,8 +414,8 @@ fn a_durable_write_finds_what_was_written_together_on_the_drives() {
     let sector = at(&setup, 7, 0);
     scene.run(move |bench, drives| async move {
         write(bench.volume(), 0, &pattern(2, len)).await.expect("written");
-        let (range, bytes) = (range(sector, SECTOR), env::Buf::copy_of(&[0xB2; SECTOR as usize]).freeze());
-        bench.volume().write(range, bytes, env::Durability::Durable).await.expect("written");
+        let (range, bytes) = (range(sector, SECTOR), world::Buf::copy_of(&[0xB2; SECTOR as usize]).freeze());
+        bench.volume().write(range, bytes, world::Durability::Durable).await.expect("written");
         drives.iter().for_each(SimDrive::power_cut);
     });
     let patches = scene.patches(&[0, 1, 2, 3]);

@@ -2,9 +2,9 @@
 
 use crate::common::{self, Bench, Setup, begin, drive, envs, open, range, read, write};
 use engine::{JournalOn, JournalPlace, LogDevice, ReportKind, ShardMessage};
-use env::{Buf, Durability};
+use world::{Buf, Durability};
 use layout::Level;
-use log::{LogId, Record, scan};
+use write_log::{LogId, Record, scan};
 use ondisk::{Tail, TailPlace, Uuid};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ fn on_members(id: Uuid) -> JournalPlace {
     JournalPlace { id, len: LEN, on: JournalOn::Members { at: ByteCount(8192), tail: TailPlace::End } }
 }
 
-async fn on_devices(env: &env::Env, id: Uuid, devices: &[u16]) -> JournalPlace {
+async fn on_devices(env: &world::Env, id: Uuid, devices: &[u16]) -> JournalPlace {
     let mut sources = Vec::new();
     for device in devices {
         sources.push(LogDevice { id: Uuid([*device as u8; 16]), source: open(env, *device).await });

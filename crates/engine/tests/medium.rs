@@ -3,7 +3,7 @@
 
 use crate::common::{Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write};
 use engine::{FaultPolicy, ReportKind, TaskKind};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripSize, StripeIndex};

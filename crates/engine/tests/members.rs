@@ -5,7 +5,7 @@ use crate::common::{
     regions, slots, write,
 };
 use engine::{Attachment, Change, RegionSet, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome};
-use env::Durability;
+use world::Durability;
 use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use world_sim::{DriveOptions, Sim, SimOptions, Unwritten};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn change(slot: u16, source: Option<std::sync::Arc<dyn env::DriveSource>>, health: DriveSet) -> NewDrive {
+fn change(slot: u16, source: Option<std::sync::Arc<dyn world::DriveSource>>, health: DriveSet) -> NewDrive {
     // Small volumes have one region.
     let stale = RegionSet::first(1);
     NewDrive { slot: DriveIndex(slot), source, stale, in_service: health }
@@ -33,7 +33,7 @@ fn a_drive_is_replaced_under_load_and_nobody_notices() {
                 let bench = Bench::start(envs, &setup).await;
                 let capacity = bench.volume().spec().capacity.0;
                 let stop = Rc::new(Cell::new(false));
-                let (finished, mut finishes) = env::mailbox::mailbox(&bench.env, 4);
+                let (finished, mut finishes) = world::mailbox::mailbox(&bench.env, 4);
                 for worker in 0..4u64 {
                     let (volume, stop) = (bench.volumes[worker as usize % 2].clone(), stop.clone());
                     let (start, len) = (capacity / 4 * worker, capacity / 4);
@@ -548,7 +548,7 @@ fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
         let all: Vec<Seat> = (0..4).flat_map(seats).collect();
         let (mut asked, mut answers) = (Vec::new(), Vec::new());
         for seat in all.iter().copied() {
-            let (done, told) = env::mailbox::mailbox::<Result<(), String>>(&bench.env, 2);
+            let (done, told) = world::mailbox::mailbox::<Result<(), String>>(&bench.env, 2);
             asked.push((seat, done));
             answers.push((seat, told, 0));
         }

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Bench, Setup, drive, envs, pattern, range, write};
 use engine::{ReportKind, VolumeService};
-use env::{Buf, Member};
+use world::{Buf, Member};
 use layout::Level;
 use smallvec::smallvec;
 use std::rc::Rc;

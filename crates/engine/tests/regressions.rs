@@ -5,7 +5,7 @@ use crate::common::{
     slots, write,
 };
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use std::time::Duration;
 use units::{DriveIndex, StripeIndex};

@@ -3,7 +3,7 @@
 
 use crate::common::{self, Bench, Setup, envs, pattern, read, write};
 use engine::ReportKind;
-use env::IoErrorKind;
+use world::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level};
 use units::{ByteCount, ByteOffset, StripSize, StripeIndex};
 use world_sim::{Sim, SimDrive};

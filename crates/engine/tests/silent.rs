@@ -79,7 +79,7 @@ fn a_drive_that_the_controller_does_not_let_go_is_waited_for() {
     let (silent, envs) = (drive(&sim, 1), envs(&sim, &setup));
     let ran = sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
-        bench.refuse(|kind| matches!(kind, ReportKind::DriveSilent { .. }).then_some(env::IoErrorKind::Busy));
+        bench.refuse(|kind| matches!(kind, ReportKind::DriveSilent { .. }).then_some(world::IoErrorKind::Busy));
         silent.hold();
         let (volume, new) = (bench.volume().clone(), pattern(4, STRIP));
         let writer = bench.env.spawn("write", async move { write(&volume, 0, &new).await });

@@ -2,7 +2,7 @@
 
 use crate::common::{Bench, Setup, envs, pattern, read, write};
 use engine::ShardMessage;
-use env::{IoErrorKind, mailbox};
+use world::{IoErrorKind, mailbox};
 use layout::Level;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::common::{
     slots, stale, stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level};
 use std::rc::Rc;
 use std::time::Duration;

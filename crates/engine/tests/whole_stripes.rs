@@ -3,7 +3,7 @@
 
 use crate::common::{self, Bench, PACE, Setup, envs, pattern, read, regions, write};
 use engine::{RegionSet, ReportKind, TaskKind, TaskOutcome};
-use env::IoError;
+use world::IoError;
 use layout::Level;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

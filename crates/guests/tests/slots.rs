@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CAPACITY, Disk, Shelf};
-use env::{
+use world::{
     Completion, Env, Hosts, Io, IoError, IoOutcome, KernelQueue, KernelQueueSource, KernelRequest,
     KernelWork, Peer, mailbox,
 };
@@ -62,7 +62,7 @@ impl KernelQueue for Kernel {
 struct Source(Answers);
 
 impl KernelQueueSource for Source {
-    fn attach(self: Box<Self>, env: &Env) -> env::Result<Rc<dyn KernelQueue>> {
+    fn attach(self: Box<Self>, env: &Env) -> world::Result<Rc<dyn KernelQueue>> {
         let kernel = Rc::new(Kernel {
             env: env.clone(),
             answers: self.0,

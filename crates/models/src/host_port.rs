@@ -6,7 +6,7 @@
 
 use crate::server::Core;
 use crate::slots::Slots;
-use env::{Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Runners, Service};
+use world::{Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Runners, Service};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};

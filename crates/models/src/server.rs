@@ -8,7 +8,7 @@ use crate::link::{DriveLink, Link, LinkShares, transfer_ns};
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, moved_in_steady_state};
-use env::{Drive, DriveSource, Env, IoRequest, Service, Work};
+use world::{Drive, DriveSource, Env, IoRequest, Service, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};

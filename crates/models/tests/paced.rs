@@ -1,6 +1,6 @@
 //! A simulated drive that takes the time of a modelled one: it keeps what is written, and is as slow as the model.
 
-use env::{Buf, Durability, Member};
+use world::{Buf, Durability, Member};
 use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};

@@ -1,7 +1,7 @@
 //! The shapes that no paper gives: rates over depth, block size and stroke, of drives by themselves. Everything is
 //! in virtual time.
 
-use env::{Buf, Durability, Env, Member, Slice};
+use world::{Buf, Durability, Env, Member, Slice};
 use models::{Catalog, DriveSpec, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use std::cell::Cell;
 use std::rc::Rc;

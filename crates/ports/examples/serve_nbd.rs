@@ -11,7 +11,7 @@
 use engine::{
     Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
 };
-use env::{Address, DriveSource, Env, mailbox};
+use world::{Address, DriveSource, Env, mailbox};
 use layout::{Geometry, Level};
 use ports::nbd::Nbd;
 use ports::{PortMessage, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
@@ -75,7 +75,7 @@ fn start_shard(
     let (port, messages) = port_mailbox(env);
     let ready = (seed.sender(), port);
     let shard: Shard = seed.start(ShardIndex(index), count, reports);
-    (ready, serve_shard::<Nbd, _>(shard, env::Hosts::default(), messages, SessionOptions::default()))
+    (ready, serve_shard::<Nbd, _>(shard, world::Hosts::default(), messages, SessionOptions::default()))
 }
 
 async fn attach(

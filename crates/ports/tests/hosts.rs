@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Ask, Client, Lost, Machine, RAID5, client_options, options};
-use env::HostWork;
+use world::HostWork;
 use nbd::ReplyStyle;
 use std::time::Duration;
 

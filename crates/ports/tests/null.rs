@@ -5,7 +5,7 @@ mod common;
 mod null_port;
 
 use common::{MEMORY, MachineOf, RAID5, dial, hear, options, slices};
-use env::{Env, Stream};
+use world::{Env, Stream};
 use null_port::{DONE, FAILED, HEAD_BYTES, Null, READ_ONLY, request};
 use ports::{ServerOptions, SessionOptions};
 use std::rc::Rc;

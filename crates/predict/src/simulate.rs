@@ -8,7 +8,7 @@ use crate::parallel;
 use crate::request::Runs;
 use array::{Choices, assemble};
 use engine::{Marks, ReadTerms, StreamSharing, Volume};
-use env::{Drive, Env};
+use world::{Drive, Env};
 use models::{ControllerSpec, HostSpec, Prepared, Server, ServerSpec, striped};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

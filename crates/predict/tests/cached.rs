@@ -4,7 +4,7 @@
 
 use array::{Choices, WriteHole, assemble};
 use engine::Volume;
-use env::{Drive, Durability, Env, Member, Slice, Slices};
+use world::{Drive, Durability, Env, Member, Slice, Slices};
 use layout::{Level, Shape};
 use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use predict::parse_drives;

@@ -3,7 +3,7 @@
 
 use array::{Choices, assemble};
 use engine::ReadTerms;
-use env::{Buf, Drive, Member};
+use world::{Buf, Drive, Member};
 use layout::{Level, Shape};
 use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use predict::parse_drives;

@@ -6,7 +6,7 @@ use crate::scan::{Scan, ScannedVolume};
 use crate::sections::{Members, Part, Sections, one_drive};
 use drives::Window;
 use engine::{Attachment, FaultPolicy, Regions, VolumeId, VolumeSpec, VolumeState};
-use env::{DriveSource, LimitsByClass};
+use world::{DriveSource, LimitsByClass};
 use layout::Geometry;
 use ondisk::foreign::{FoundVolume, Section, Standing, State};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The file in which mdadm has what an interrupted reshape overwrites, read beside the drives.
 
 use crate::scan::Scan;
-use env::{Buf, Env, Member};
+use world::{Buf, Env, Member};
 use ondisk::foreign::Backup;
 use units::{ByteCount, ByteOffset};
 

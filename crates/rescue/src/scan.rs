@@ -1,7 +1,7 @@
 //! From drives to volumes.
 
 use drives::Window;
-use env::{Buf, DriveIdentity, DriveSource, Env, Member};
+use world::{Buf, DriveIdentity, DriveSource, Env, Member};
 use ondisk::ErrorKind;
 use ondisk::ddf::{self, Drive, Effort, Look, tell};
 use ondisk::foreign::{FoundVolume, Glimpse, Record, Seen, Told, partitions, read, reconcile, search};

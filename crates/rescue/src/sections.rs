@@ -5,7 +5,7 @@
 //! one drive, which an engine computes ([`crate::computed`]). What is read is copied once, piece by piece: such volumes are
 //! few, and to be copied off.
 
-use env::{
+use world::{
     BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
     IoError, IoErrorKind, IoOutcome, IoRequest, Member, Result, StatusExtent,
 };
@@ -53,7 +53,7 @@ pub(crate) fn read_only_drive(name: &str, size: ByteCount, sector: SectorSize) -
         rotational: false,
         read_only: true,
         exclusive: false,
-        hardware: env::Hardware::default(),
+        hardware: world::Hardware::default(),
     }
 }
 

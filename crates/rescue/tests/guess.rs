@@ -7,7 +7,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
-use env::{DriveSource, Env};
+use world::{DriveSource, Env};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityIndex, Shape};
 use rescue::{Candidate, Guess, Named, Sureness, guess, places, scan};
 use std::io::Write;

@@ -13,7 +13,7 @@ mod arrays;
 
 use arrays::{Unpacked, named, on_a_shard, packed_as, serve, unpack};
 use engine::VolumeDrive;
-use env::{Buf, Drive, Env, Member};
+use world::{Buf, Drive, Env, Member};
 use ondisk::foreign::{Standing, State};
 use rescue::{Scan, scan};
 use std::io::{Read, Seek, SeekFrom, Write};

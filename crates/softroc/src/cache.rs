@@ -66,7 +66,7 @@ pub fn folder(asked: Option<&Path>, state: &Path) -> Outcome<Option<PathBuf>> {
 /// memory, which is locked.
 fn name_of(state: &Path) -> String {
     let bytes = state.as_os_str().as_bytes();
-    format!("{:016x}", bytes.iter().fold(0, |name, byte| env::sync::split_mix(name ^ u64::from(*byte)).1))
+    format!("{:016x}", bytes.iter().fold(0, |name, byte| world::sync::split_mix(name ^ u64::from(*byte)).1))
 }
 
 /// The folder that is used where none is asked for. `given`: by systemd, folders with colons between them.

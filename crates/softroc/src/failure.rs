@@ -104,9 +104,9 @@ impl From<controller::Error> for Failure {
     }
 }
 
-impl From<env::Error> for Failure {
-    fn from(error: env::Error) -> Failure {
-        use env::ErrorKind::{BadName, Denied, InUse, NotFound, OutOfSpace, System, Unreachable, WrongKind};
+impl From<world::Error> for Failure {
+    fn from(error: world::Error) -> Failure {
+        use world::ErrorKind::{BadName, Denied, InUse, NotFound, OutOfSpace, System, Unreachable, WrongKind};
         match error.kind {
             System | Unreachable => Failure::failed(error),
             NotFound => Failure::not_found(error),

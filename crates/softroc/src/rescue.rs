@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::shards::{Node, PortOptions};
 use crate::{output, signals};
 use engine::{Attachment, ShardMessage, VolumeId};
-use env::{Address, DriveSource, Env, mailbox};
+use world::{Address, DriveSource, Env, mailbox};
 use ondisk::foreign::{Consistency, FoundMember, State};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions, SessionOptions};

@@ -18,9 +18,9 @@ use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use crate::workbench::Workbench;
-use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
+use control_api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress};
-use env::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
+use world::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use rustix::process::{Resource, Rlimit};
@@ -324,7 +324,7 @@ impl Plan {
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let metrics = self.metrics.iter().map(|address| MetricsPort::bind(address, self.allow_remote));
-        let metrics = Metrics { options: self.told, ports: metrics.collect::<env::Result<_>>()? };
+        let metrics = Metrics { options: self.told, ports: metrics.collect::<world::Result<_>>()? };
         let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let maker = DiskMaker(Some(disks.clone()));
@@ -386,7 +386,7 @@ impl Plan {
             access: self.access,
             state: self.state.clone(),
             metrics,
-            manage: manage.collect::<env::Result<Vec<_>>>()?.pop(),
+            manage: manage.collect::<world::Result<Vec<_>>>()?.pop(),
         })
     }
 
@@ -414,7 +414,7 @@ impl Plan {
         }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
-        let control = api::Server::start(setup, controller.clone(), workbench, move || {
+        let control = control_api::Server::start(setup, controller.clone(), workbench, move || {
             // Several requests to end are one.
             let _ = stopped.send(());
         })?;

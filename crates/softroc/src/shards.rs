@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::guests::OfferTo;
 use crate::service::Pulse;
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Env, Hosts, mailbox};
+use world::{Env, Hosts, mailbox};
 use guests::{GuestMessage, guest_mailbox, offer, serve_guests};
 use ports::nbd::Nbd;
 use ports::{PortMessage, SessionOptions, port_mailbox, serve_shard};

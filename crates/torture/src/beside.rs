@@ -15,7 +15,7 @@ use crate::operator::PATIENCE;
 use crate::scene::{Presence, Scene};
 use crate::setup::Place;
 use controller::{Command, ErrorKind, Reply};
-use env::JoinHandle;
+use world::JoinHandle;
 use std::rc::Rc;
 use std::time::Duration;
 use world_sim::Rng;

@@ -11,7 +11,7 @@ use crate::scene::Scene;
 use crate::setup::Place;
 use crate::silent;
 use crate::tally::Deed;
-use env::IoErrorKind;
+use world::IoErrorKind;
 pub use kinds::Fault;
 pub(crate) use kinds::START_LIMIT;
 use std::rc::Rc;

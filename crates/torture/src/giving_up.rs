@@ -17,7 +17,7 @@ use crate::setup::Place;
 use crate::tally::Deed;
 use controller::{Command, CreateVolume, Reply, VolumeInfo};
 use engine::Volume;
-use env::{Buf, Durability, Env};
+use world::{Buf, Durability, Env};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -10,7 +10,7 @@ use controller::{
     Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, VolumeState,
 };
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
-use env::Env;
+use world::Env;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
 use world_sim::Rng;

@@ -15,7 +15,7 @@ use crate::operator::{self, AtWork};
 use crate::scene::Scene;
 use crate::setup::LargerSetup;
 use controller::{Command, Reply, ReshapeVolume};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

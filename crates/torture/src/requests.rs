@@ -7,7 +7,7 @@
 use crate::options::RequestName;
 use crate::setup::Setup;
 use crate::stamp::Sector;
-use env::Durability;
+use world::Durability;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;

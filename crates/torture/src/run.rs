@@ -16,7 +16,7 @@ use crate::setup::{MigrationsSetup, Place, Setup};
 use crate::state_files;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
-use env::Env;
+use world::Env;
 use layout::Level;
 use std::cell::Cell;
 use std::future::Future;

@@ -18,7 +18,7 @@ use crate::stamp::Sector;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
 use controller::WriteHole;
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -14,7 +14,7 @@ pub use reads::ReadsSetup;
 
 use crate::options::{Lie, Logged, Options, Without};
 use controller::{WriteHole, WriteMode};
-use env::{LimitsByClass, TimeLimits};
+use world::{LimitsByClass, TimeLimits};
 use layout::{Geometry, Level, Shape};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};

@@ -20,7 +20,7 @@ use crate::tally::Deed;
 use crate::workload;
 use controller::{Command, SetPolicy, Startable, WriteMode};
 use engine::Volume;
-use env::{Durability, Env};
+use world::{Durability, Env};
 use layout::{Cell, CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 use crate::options::RequestName;
 use crate::scene::Scene;
 use crate::tally::Tally;
-use env::Instant;
+use world::Instant;
 use layout::Role;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};

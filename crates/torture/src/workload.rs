@@ -8,7 +8,7 @@ use crate::scene::{Begun, Scene};
 use crate::silent;
 use crate::stamp::{self, Sector};
 use engine::Volume;
-use env::{BlockStatus, Buf, Durability, Instant, Slice, mailbox};
+use world::{BlockStatus, Buf, Durability, Instant, Slice, mailbox};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -202,7 +202,7 @@ impl Worker {
         name: &str,
         (issued, begun): (Issued, Begun),
         request: &Request,
-        result: std::result::Result<(), env::IoError>,
+        result: std::result::Result<(), world::IoError>,
     ) -> Result<()> {
         let range = request.range();
         self.scene.note_write(range);

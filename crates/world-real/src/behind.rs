@@ -6,7 +6,7 @@ use crate::file_drive::OpenDrive;
 use crate::health;
 use crate::sysfs::{self, Interface};
 use crate::worker::Worker;
-use env::{DriveHealth, DriveKind, IoError, IoErrorKind, IoOutcome};
+use world::{DriveHealth, DriveKind, IoError, IoErrorKind, IoOutcome};
 use rustix::fs::SeekFrom;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,7 +57,7 @@ impl Behind {
         }
     }
 
-    fn worker(&self) -> env::Result<Arc<Worker>> {
+    fn worker(&self) -> world::Result<Arc<Worker>> {
         let mut place = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(worker) = &*place {
             return Ok(worker.clone());
@@ -238,11 +238,11 @@ mod tests {
         let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
         let (env, file) = (shard.env().clone(), path.clone());
         let (before, after, health) = shard.run(async move {
-            use env::DriveSource;
-            let drive = env::Member::new(&env, source.attach(&env).unwrap());
+            use world::DriveSource;
+            let drive = world::Member::new(&env, source.attach(&env).unwrap());
             let write = async || {
-                let bytes = env::Buf::copy_of(&[2; 4096]).freeze();
-                drive.write(ByteOffset(12288), [bytes].into_iter().collect(), env::Durability::Cached).await
+                let bytes = world::Buf::copy_of(&[2; 4096]).freeze();
+                drive.write(ByteOffset(12288), [bytes].into_iter().collect(), world::Durability::Cached).await
             };
             let before = write().await.result;
             std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(4096).unwrap();
@@ -264,8 +264,8 @@ mod tests {
         let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
         let env = shard.env().clone();
         let (health, lit) = shard.run(async move {
-            use env::DriveSource;
-            let drive = env::Member::new(&env, source.attach(&env).unwrap());
+            use world::DriveSource;
+            let drive = world::Member::new(&env, source.attach(&env).unwrap());
             let (health, light) = (
                 env.spawn("health", {
                     let drive = drive.clone();

@@ -5,7 +5,7 @@ use crate::ring::Ring;
 use crate::stream::SocketSource;
 use crate::wait::WaitFor;
 use crate::world::resolve;
-use env::{Address, Error, ErrorKind, Peer, Result, StreamSource};
+use world::{Address, Error, ErrorKind, Peer, Result, StreamSource};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, addr::SocketAddrArg};
 use std::os::fd::OwnedFd;

@@ -10,7 +10,7 @@
 //!   punctured, readable blocks would be lost. A write counts as refused, as after `Medium`: the drive may or may not hold it, and must
 //!   not be read there.
 
-use env::{ErrorKind, IoError, IoErrorKind};
+use world::{ErrorKind, IoError, IoErrorKind};
 use std::io;
 
 /// What a failed operation on a drive means. `errno` is positive.
@@ -62,7 +62,7 @@ pub(crate) fn is_transient(errno: i32) -> bool {
 }
 
 /// A failure away from the hot path, with its cause: the kind follows from what the system said.
-pub(crate) fn system_error(error: impl Into<io::Error>, context: impl Into<String>) -> env::Error {
+pub(crate) fn system_error(error: impl Into<io::Error>, context: impl Into<String>) -> world::Error {
     let error = error.into();
     let kind = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV | libc::ENXIO | libc::EADDRNOTAVAIL) => {
@@ -78,7 +78,7 @@ pub(crate) fn system_error(error: impl Into<io::Error>, context: impl Into<Strin
         ) => ErrorKind::Unreachable,
         _ => ErrorKind::System,
     };
-    env::Error::new(kind, context).caused_by(error)
+    world::Error::new(kind, context).caused_by(error)
 }
 
 #[cfg(test)]

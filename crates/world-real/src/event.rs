@@ -8,7 +8,7 @@ use crate::errno::{is_transient, stream_error};
 use crate::op::{Memory, Op, Step};
 use crate::ring::Ring;
 use crate::shard::ring_of;
-use env::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource};
+use world::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource};
 use io_uring::{opcode, squeue, types};
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -10,7 +10,7 @@ use crate::op::Op;
 use crate::ring::Ring;
 use crate::shard::ring_of;
 use crate::transfer::{Transfer, Work, is_solid};
-use env::{
+use world::{
     BlockStatus, Buf, Completion, Drive, DriveInfo, DriveKind, DriveSource, Env, IoError, IoErrorKind,
     IoOutcome, IoRequest, LocalFuture, Result, StatusExtent,
 };
@@ -42,7 +42,7 @@ pub(crate) struct OpenDrive {
     pub(crate) behind: Behind,
 }
 
-/// What [`env::World::open_drive`] gives.
+/// What [`world::World::open_drive`] gives.
 pub(crate) struct FileDrive {
     pub(crate) open: Arc<OpenDrive>,
 }
@@ -259,7 +259,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::op::Step;
     use crate::shard::{Settings, Shard};
-    use env::{Durability, IoRequest, Member};
+    use world::{Durability, IoRequest, Member};
     use smallvec::smallvec;
     use std::cell::RefCell;
     use std::future::Future;
@@ -296,7 +296,7 @@ pub(crate) mod tests {
     }
 
     /// A transfer of `work`, and its waiter, with so much time.
-    fn transfer(env: &Env, drive: &Rc<Attachment>, work: Work, limit: Duration) -> (Transfer, env::Io) {
+    fn transfer(env: &Env, drive: &Rc<Attachment>, work: Work, limit: Duration) -> (Transfer, world::Io) {
         let keeps = Rc::new(Keeps(drive.open.info.clone(), RefCell::default()));
         let member = Member::with_time_limit(env, keeps.clone(), limit);
         let waits = member.flush();
@@ -309,7 +309,7 @@ pub(crate) mod tests {
     }
 
     /// A read of a drive of zeros that a ring is to begin, and its waiter.
-    pub(crate) fn read_of_zeros(env: &Env) -> (Op, env::Io) {
+    pub(crate) fn read_of_zeros(env: &Env) -> (Op, world::Io) {
         let drive = attachment(env, None);
         let (transfer, waits) = transfer(env, &drive, read(), Duration::from_secs(600));
         (Op::Drive(transfer), waits)
@@ -372,7 +372,7 @@ pub(crate) mod tests {
             let limit = Duration::from_secs(30);
             for (alignment, is_again) in [(None, false), (Some(512), true)] {
                 let drive = attachment(&env, alignment);
-                let durable = Work::Write(smallvec![env::Slice::zero(ByteCount(4096))], Durability::Durable);
+                let durable = Work::Write(smallvec![world::Slice::zero(ByteCount(4096))], Durability::Durable);
                 for work in [Work::Sync, durable] {
                     let (mut transfer, waits) = transfer(&env, &drive, work, limit);
                     let step = transfer.returned(-libc::ENOMEM);

@@ -6,7 +6,7 @@
 
 use crate::connect::make_blocking;
 use crate::errno::system_error;
-use env::{Address, Error, ErrorKind, Result};
+use world::{Address, Error, ErrorKind, Result};
 use rustix::io::{Errno, FdFlags};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, SocketType, sockopt};
 use std::net::SocketAddr;

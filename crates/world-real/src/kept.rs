@@ -18,8 +18,8 @@ use crate::errno::system_error;
 use crate::guarded::{self, Unguarded};
 use crate::open::{try_flock, write_zeroes};
 use crate::outlives;
-use env::buffers::ALIGNMENT;
-use env::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Result, Words};
+use world::buffers::ALIGNMENT;
+use world::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Result, Words};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatFs};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -153,7 +153,7 @@ impl Sizes {
 
 /// Tells a head that is whole from one that is not.
 fn check(head: &[u64]) -> u64 {
-    head.iter().fold(0, |check, word| env::sync::split_mix(check ^ word).1)
+    head.iter().fold(0, |check, word| world::sync::split_mix(check ^ word).1)
 }
 
 /// Where such files are: a folder that is open.
@@ -211,7 +211,7 @@ pub(crate) fn file_name(name: &str) -> Result<String> {
     plain.then(|| format!("{name}.kept")).ok_or_else(bad)
 }
 
-/// See [`env::World::kept_memory`]. Blocks.
+/// See [`world::World::kept_memory`]. Blocks.
 pub(crate) fn take(
     folder: Option<PathBuf>,
     name: &str,
@@ -238,7 +238,7 @@ pub(crate) fn take(
     Err(folder.held(&file, None))
 }
 
-/// See [`env::World::forget_kept_memory`]. Blocks.
+/// See [`world::World::forget_kept_memory`]. Blocks.
 pub(crate) fn forget(folder: Option<PathBuf>, name: &str) -> Result<()> {
     let file = file_name(name)?;
     let Some(path) = folder else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! The real world: io_uring, the monotonic clock, threads, sockets and files.
 //!
 //! A binary makes one [`Shard`] on its own thread and, if it wants more, others with [`spawn_shard`]; each
-//! runs a future that sees the world through its [`env::Env`]:
+//! runs a future that sees the world through its [`world::Env`]:
 //!
 //! ```
 //! use world_real::{Settings, Shard};
@@ -12,7 +12,7 @@
 //!     42
 //! });
 //! assert_eq!(answer, 42);
-//! # Ok::<(), env::Error>(())
+//! # Ok::<(), world::Error>(())
 //! ```
 //!
 //! | where to look | for |

@@ -19,7 +19,7 @@ use crate::stream::SocketSource;
 use crate::wait::WaitFor;
 use crate::worker::Worker;
 use crate::world::resolve;
-use env::{Address, Error, ErrorKind, Listener, LocalFuture, Peer, Result, StreamSource, TaskId};
+use world::{Address, Error, ErrorKind, Listener, LocalFuture, Peer, Result, StreamSource, TaskId};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};

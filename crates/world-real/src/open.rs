@@ -7,7 +7,7 @@ use crate::dying::{Holder, outlive};
 use crate::errno::system_error;
 use crate::file_drive::OpenDrive;
 use crate::sysfs;
-use env::{DriveIdentity, DriveInfo, DriveKind, Error, ErrorKind, Hardware, Result};
+use world::{DriveIdentity, DriveInfo, DriveKind, Error, ErrorKind, Hardware, Result};
 use rustix::fs::{
     AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags, fstat, major, minor,
 };
@@ -310,7 +310,7 @@ pub(crate) fn write_zeroes(fd: &OwnedFd, size: ByteCount) -> rustix::io::Result<
     let mut at = 0;
     while at < size.0 {
         let piece = (size.0 - at).min(1 << 20) as usize;
-        at += rustix::io::pwrite(fd, &env::buffers::zero_bytes()[..piece], at)? as u64;
+        at += rustix::io::pwrite(fd, &world::buffers::zero_bytes()[..piece], at)? as u64;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@
 use crate::errno::system_error;
 use crate::guarded;
 use crate::kept::{HEAD_WORDS, MAGIC, PAGE, VERSION, file_name, refused};
-use env::{Error, ErrorKind, OtherMemory, Result};
+use world::{Error, ErrorKind, OtherMemory, Result};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -33,7 +33,7 @@ struct Beside {
     path: PathBuf,
 }
 
-/// See [`env::World::other_memories`]. `own`: the folder of this process. Blocks.
+/// See [`world::World::other_memories`]. `own`: the folder of this process. Blocks.
 pub(crate) fn list(own: Option<&Path>, name: &str) -> Result<Vec<OtherMemory>> {
     let mut memories = Vec::new();
     for beside in folders(own, name)? {
@@ -45,7 +45,7 @@ pub(crate) fn list(own: Option<&Path>, name: &str) -> Result<Vec<OtherMemory>> {
     Ok(memories)
 }
 
-/// See [`env::World::forget_other_memory`]. Blocks.
+/// See [`world::World::forget_other_memory`]. Blocks.
 pub(crate) fn remove(own: Option<&Path>, name: &str, other: &str) -> Result<()> {
     let none = || Error::new(ErrorKind::NotFound, format!("there is no memory {other}"));
     let found = folders(own, name)?.into_iter().find(|beside| beside.path.display().to_string() == other);

@@ -2,7 +2,7 @@
 
 use crate::errno::system_error;
 use crate::stream::SocketSource;
-use env::{Peer, Result, StreamSource};
+use world::{Peer, Result, StreamSource};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::os::fd::OwnedFd;

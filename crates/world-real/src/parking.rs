@@ -4,7 +4,7 @@
 //! leaves its wake, then looks whether the shard sleeps. A full fence stands between the two steps on either
 //! side, so that at least one of them sees the other. Only a sleeping shard costs the waker a system call.
 
-use env::Unpark;
+use world::Unpark;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};

@@ -1,6 +1,6 @@
 //! Who is at the other end of a socket, as the system tells.
 
-use env::{Address, Peer, Process};
+use world::{Address, Peer, Process};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The process at the other end of a Unix socket, and its user; `None` if it cannot be seen from here, as one of another

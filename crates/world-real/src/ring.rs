@@ -15,7 +15,7 @@
 use crate::op::{Memory, Op, Step};
 use crate::parking::Parking;
 use crate::wait::{WaitFor, Waiter};
-use env::{BufferPool, Error, ErrorKind, Executor, IoError, IoErrorKind, Result};
+use world::{BufferPool, Error, ErrorKind, Executor, IoError, IoErrorKind, Result};
 use io_uring::{IoUring, opcode, squeue, types};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ struct Slot {
 
 /// A timer in the ring.
 struct Timer {
-    due: env::Instant,
+    due: world::Instant,
     slot: u32,
     waiter: Rc<Waiter>,
 }
@@ -246,7 +246,7 @@ impl Ring {
     }
 
     /// Submits what is queued and waits for an answer, until `until` at most; it is `now`.
-    pub(crate) fn submit_and_wait(&self, now: env::Instant, until: Option<env::Instant>) {
+    pub(crate) fn submit_and_wait(&self, now: world::Instant, until: Option<world::Instant>) {
         match until {
             Some(until) if !self.timer_ends_by(until, now) => self.enter(Some(until.since(now))),
             _ => self.enter(None),
@@ -255,7 +255,7 @@ impl Ring {
 
     /// Whether the timer in the ring ends a wait by `until`: one is put there, in place of a later one, unless it is to go
     /// off soon.
-    fn timer_ends_by(&self, until: env::Instant, now: env::Instant) -> bool {
+    fn timer_ends_by(&self, until: world::Instant, now: world::Instant) -> bool {
         let pending = self.timer.take().filter(|timer| !timer.waiter.is_over());
         let left = until.since(now);
         let timer = match pending {
@@ -413,7 +413,7 @@ mod tests {
     use units::ByteCount;
 
     /// A shard whose ring the system has answered a read in that way, which it was never given.
-    fn refused(errno: i32) -> (Shard, Rc<Ring>, env::Io) {
+    fn refused(errno: i32) -> (Shard, Rc<Ring>, world::Io) {
         let shard = Shard::new(&Settings::with_memory(ByteCount(1 << 20))).expect("io_uring");
         let ring = ring_of(shard.env()).expect("a ring");
         let (op, waits) = read_of_zeros(shard.env());

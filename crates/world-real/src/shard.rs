@@ -6,7 +6,7 @@ use crate::parking::Parking;
 use crate::ring::Ring;
 use crate::state::{MemoryState, StateDirectory};
 use crate::world::{RealWorld, now};
-use env::{BufferPool, Env, Error, ErrorKind, Executor, Instant, Result, Schedule, StateStore};
+use world::{BufferPool, Env, Error, ErrorKind, Executor, Instant, Result, Schedule, StateStore};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@
 use crate::errno::system_error;
 use crate::state_folder::{Files, make_state_folder};
 use crate::worker::Worker;
-use env::{Error, ErrorKind, LocalFuture, Result, StateStore};
+use world::{Error, ErrorKind, LocalFuture, Result, StateStore};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use std::cell::RefCell;

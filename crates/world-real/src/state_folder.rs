@@ -7,7 +7,7 @@
 
 use crate::errno::system_error;
 use crate::guarded::{is_trusted, open_to_others};
-use env::{Error, ErrorKind, Result};
+use world::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;

@@ -3,7 +3,7 @@
 //! Attributes are as `Documentation/ABI` of the kernel has them (`stable/sysfs-block`, `testing/sysfs-class-enclosure`
 //! and the SES driver behind it). One that is missing or empty is unknown; none of them is needed to serve data.
 
-use env::{Hardware, Partition};
+use world::{Hardware, Partition};
 use rustix::fs::{major, minor};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@
 use crate::errno::{drive_error, is_for_now};
 use crate::file_drive::Attachment;
 use crate::op::{Memory, Step, gather, scatter};
-use env::{Buf, Bufs, Completion, Durability, IoError, IoErrorKind, IoOutcome, Slice, Slices};
+use world::{Buf, Bufs, Completion, Durability, IoError, IoErrorKind, IoOutcome, Slice, Slices};
 use io_uring::{opcode, squeue, types};
 use smallvec::SmallVec;
 use std::rc::Rc;

@@ -9,7 +9,7 @@ use crate::errno::{drive_error, system_error};
 use crate::op::Op;
 use crate::ring::Ring;
 use crate::shard::ring_of;
-use env::{
+use world::{
     Env, Error, ErrorKind, Io, IoError, IoErrorKind, KernelQueue, KernelQueueSource, KernelRequest,
     KernelWork, Result,
 };

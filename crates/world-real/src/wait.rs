@@ -2,7 +2,7 @@
 
 use crate::op::{Memory, Op};
 use crate::ring::Ring;
-use env::{Executor, TaskId};
+use world::{Executor, TaskId};
 use io_uring::{opcode, squeue, types};
 use std::cell::Cell;
 use std::future::Future;

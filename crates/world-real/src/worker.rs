@@ -1,7 +1,7 @@
 //! Threads for what may block: opening drives, resolving names, durable state, asking devices.
 
 use crate::errno::system_error;
-use env::{Error, ErrorKind, Result};
+use world::{Error, ErrorKind, Result};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Poll, Waker};

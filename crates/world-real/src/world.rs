@@ -1,4 +1,4 @@
-//! The real world's answers to [`env::World`].
+//! The real world's answers to [`world::World`].
 
 use crate::errno::system_error;
 use crate::file_drive::FileDrive;
@@ -9,7 +9,7 @@ use crate::ring::Ring;
 use crate::shard::Settings;
 use crate::worker::Worker;
 use crate::{connect, kept, listener, other_kept};
-use env::{
+use world::{
     Address, DriveSource, Instant, KeptMemory, KeptSize, Listener, LocalFuture, OtherMemory, Result,
     StateStore, StreamSource, Work, World,
 };
@@ -82,7 +82,7 @@ impl World for RealWorld {
     }
 
     fn random(&self) -> u64 {
-        let (state, value) = env::sync::split_mix(self.random.get());
+        let (state, value) = world::sync::split_mix(self.random.get());
         self.random.set(state);
         value
     }
@@ -169,8 +169,8 @@ pub(crate) async fn resolve(host: String, port: u16) -> Result<Vec<std::net::Soc
     let sentence = format!("cannot find the host '{host}'");
     Worker::run_alone(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await?.map_err(
         |error| match system_error(error, sentence) {
-            error if error.kind == env::ErrorKind::System => {
-                env::Error { kind: env::ErrorKind::NotFound, ..error }
+            error if error.kind == world::ErrorKind::System => {
+                world::Error { kind: world::ErrorKind::NotFound, ..error }
             }
             error => error,
         },

@@ -8,7 +8,7 @@
 mod common;
 
 use common::{Loop, on_a_shard};
-use env::{Buf, DriveKind, Durability, ErrorKind, IoErrorKind, IoRequest, Member};
+use world::{Buf, DriveKind, Durability, ErrorKind, IoErrorKind, IoRequest, Member};
 use smallvec::smallvec;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
@@ -74,11 +74,11 @@ fn a_device_that_cannot_tell_its_health_is_unknown() {
     on_a_shard(move |env| async move {
         let source = env.world().open_drive(&path).await.unwrap();
         let drive = Member::new(&env, source.attach(&env).unwrap());
-        assert_eq!(drive.health().await.unwrap(), env::DriveHealth::default());
+        assert_eq!(drive.health().await.unwrap(), world::DriveHealth::default());
         assert_eq!(drive.locate(true).await.result.unwrap_err().kind, IoErrorKind::NotSupported);
         let hardware = drive.info().hardware.clone();
         assert!(hardware.backing.as_ref().is_some_and(|file| file.starts_with("file:")), "{hardware:?}");
-        let hardware = env::Hardware { backing: None, ..hardware };
-        assert_eq!((hardware, drive.info().exclusive), (env::Hardware::default(), true));
+        let hardware = world::Hardware { backing: None, ..hardware };
+        assert_eq!((hardware, drive.info().exclusive), (world::Hardware::default(), true));
     });
 }

@@ -8,7 +8,7 @@
 mod common;
 
 use common::{TestDir, file_drive, on_a_shard};
-use env::{BlockStatus, Buf, Durability, ErrorKind, IoErrorKind, IoRequest, Member, Slice};
+use world::{BlockStatus, Buf, Durability, ErrorKind, IoErrorKind, IoRequest, Member, Slice};
 use smallvec::smallvec;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -211,7 +211,7 @@ fn a_drive_says_what_it_is() {
         let drive = file_drive(&env, &path, MIB).await;
         let info = drive.info();
         assert_eq!((info.name.as_str(), info.size), (path.as_str(), ByteCount(MIB)));
-        assert_eq!(info.kind, env::DriveKind::File);
+        assert_eq!(info.kind, world::DriveKind::File);
         assert!(!info.read_only && info.identity.0.starts_with("file:"));
     });
 }

@@ -12,7 +12,7 @@
 mod common;
 
 use common::{Loop, TestDir, on_a_shard};
-use env::{Address, Buf, ErrorKind, Member};
+use world::{Address, Buf, ErrorKind, Member};
 use smallvec::smallvec;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

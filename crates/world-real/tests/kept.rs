@@ -8,7 +8,7 @@
 mod common;
 
 use common::{TestDir, file_drive};
-use env::{Buf, Durability, Env, Error, ErrorKind, KeptMemory, KeptSize, OtherMemory};
+use world::{Buf, Durability, Env, Error, ErrorKind, KeptMemory, KeptSize, OtherMemory};
 use smallvec::smallvec;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

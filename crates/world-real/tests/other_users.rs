@@ -9,7 +9,7 @@
 mod common;
 
 use common::TestDir;
-use env::{Address, Env, Error, ErrorKind, KeptSize};
+use world::{Address, Env, Error, ErrorKind, KeptSize};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

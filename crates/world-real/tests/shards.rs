@@ -8,8 +8,8 @@
 mod common;
 
 use common::on_a_shard;
-use env::mailbox::{Sender, mailbox};
-use env::{Completion, Drive, DriveInfo, IoErrorKind, IoOutcome, IoRequest, Member};
+use world::mailbox::{Sender, mailbox};
+use world::{Completion, Drive, DriveInfo, IoErrorKind, IoOutcome, IoRequest, Member};
 use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -137,12 +137,12 @@ fn a_shard_ends_with_tasks_and_operations_still_under_way() {
     let path = dir.file("drive");
     on_a_shard(move |env| async move {
         let drive = common::file_drive(&env, &path, 1 << 20).await;
-        let address: env::Address = format!("unix:{path}.socket").parse().unwrap();
+        let address: world::Address = format!("unix:{path}.socket").parse().unwrap();
         let listener = env.world().listen(&address).await.unwrap();
         env.spawn("accepts for ever", async move { listener.accept().await.map(drop) });
         env.spawn("reads", async move {
             loop {
-                let buffers = smallvec![env::Buf::unpooled(ByteCount(4096))];
+                let buffers = smallvec![world::Buf::unpooled(ByteCount(4096))];
                 drive.read(ByteOffset(0), buffers).await.result.unwrap();
             }
         });
@@ -169,15 +169,15 @@ impl Drive for Keeper {
 fn keeper() -> Rc<Keeper> {
     let info = DriveInfo {
         name: "keeper".to_owned(),
-        identity: env::DriveIdentity("keeper".to_owned()),
-        kind: env::DriveKind::Memory,
+        identity: world::DriveIdentity("keeper".to_owned()),
+        kind: world::DriveKind::Memory,
         size: ByteCount::MIB,
         logical_sector: SectorSize::B512,
         physical_sector: SectorSize::B512,
         rotational: false,
         read_only: false,
         exclusive: true,
-        hardware: env::Hardware::default(),
+        hardware: world::Hardware::default(),
     };
     Rc::new(Keeper { info, kept: RefCell::default() })
 }

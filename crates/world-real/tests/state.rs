@@ -8,7 +8,7 @@
 mod common;
 
 use common::TestDir;
-use env::ErrorKind;
+use world::ErrorKind;
 use units::ByteCount;
 use world_real::{Settings, Shard};
 

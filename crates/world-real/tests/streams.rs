@@ -8,7 +8,7 @@
 mod common;
 
 use common::{TestDir, on_a_shard};
-use env::{Address, Buf, Env, ErrorKind, IoErrorKind, Listener, Slice, Stream};
+use world::{Address, Buf, Env, ErrorKind, IoErrorKind, Listener, Slice, Stream};
 use smallvec::smallvec;
 use std::rc::Rc;
 use units::ByteCount;
@@ -69,7 +69,7 @@ fn echoes(address: &str) {
     on_a_shard(move |env| async move {
         let address = echo_at(&env, &address).await;
         let source = env.world().connect(&address).await.unwrap();
-        assert_eq!(source.peer(), env::Peer::at(address.to_string()));
+        assert_eq!(source.peer(), world::Peer::at(address.to_string()));
         let stream = source.attach(&env).unwrap();
         // Pieces of several kinds, and more than the sockets' buffers hold.
         let long: Vec<u8> = (0..3 << 20).map(|i: u32| (i % 251) as u8).collect();

@@ -13,7 +13,7 @@
 //!   taken.
 
 use crate::core::Action;
-use env::Instant;
+use world::Instant;
 
 /// Bits of a digit.
 const BITS: u32 = 6;

@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::sim::ProcessId;
 use crate::state::StateFiles;
 use crate::trace::{Trace, TraceEvent};
-use env::{Instant, Work};
+use world::{Instant, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

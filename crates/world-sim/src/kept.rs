@@ -12,8 +12,8 @@ use crate::core::Core;
 use crate::rng::Rng;
 use crate::state::check;
 use crate::trace::TraceEvent;
-use env::buffers::ALIGNMENT;
-use env::{Buf, Error, ErrorKind, KeptMemory, KeptSize, OtherMemory, Words};
+use world::buffers::ALIGNMENT;
+use world::{Buf, Error, ErrorKind, KeptMemory, KeptSize, OtherMemory, Words};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -234,7 +234,7 @@ impl Kept {
         process: u64,
         name: &str,
         size: Option<KeptSize>,
-    ) -> env::Result<Option<KeptMemory>> {
+    ) -> world::Result<Option<KeptMemory>> {
         let key = (self.place(process), name.to_owned());
         let was_there = self.named.contains_key(&key);
         if !was_there {
@@ -295,13 +295,13 @@ impl Kept {
     }
 }
 
-/// See [`env::World::kept_memory`].
+/// See [`world::World::kept_memory`].
 pub(crate) async fn take(
     core: &Rc<Core>,
     process: u64,
     name: &str,
     size: Option<KeptSize>,
-) -> env::Result<Option<KeptMemory>> {
+) -> world::Result<Option<KeptMemory>> {
     check(name)?;
     let half = core.kept.borrow_mut().half(core);
     core.wait(half).await;
@@ -313,8 +313,8 @@ pub(crate) async fn take(
     Ok(taken)
 }
 
-/// See [`env::World::forget_kept_memory`].
-pub(crate) async fn forget(core: &Rc<Core>, process: u64, name: &str) -> env::Result<()> {
+/// See [`world::World::forget_kept_memory`].
+pub(crate) async fn forget(core: &Rc<Core>, process: u64, name: &str) -> world::Result<()> {
     check(name)?;
     let half = core.kept.borrow_mut().half(core);
     core.wait(half).await;
@@ -324,8 +324,8 @@ pub(crate) async fn forget(core: &Rc<Core>, process: u64, name: &str) -> env::Re
     Ok(())
 }
 
-/// See [`env::World::forget_other_memory`].
-pub(crate) async fn forget_other(core: &Rc<Core>, other: &str) -> env::Result<()> {
+/// See [`world::World::forget_other_memory`].
+pub(crate) async fn forget_other(core: &Rc<Core>, other: &str) -> world::Result<()> {
     let half = core.kept.borrow_mut().half(core);
     core.wait(half).await;
     let mut kept = core.kept.borrow_mut();

@@ -18,9 +18,9 @@
 //! let env = sim.env();
 //! let size = sim.run(async move {
 //!     let source = env.world().open_drive("a").await?;
-//!     let drive = env::Member::new(&env, source.attach(&env)?);
+//!     let drive = world::Member::new(&env, source.attach(&env)?);
 //!     drive.flush().await.result.unwrap();
-//!     env::Result::Ok(drive.info().size)
+//!     world::Result::Ok(drive.info().size)
 //! });
 //! assert_eq!(size.unwrap().unwrap(), ByteCount::MIB);
 //! assert!(sim.now().ns >= 50_000, "a flush takes its time");

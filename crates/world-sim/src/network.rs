@@ -8,7 +8,7 @@ use crate::core::{Action, Core, SimId};
 use crate::options::NetworkOptions;
 use crate::rng::Rng;
 use crate::trace::TraceEvent;
-use env::{
+use world::{
     Address, Buf, Completion, Env, Error, ErrorKind, Io, IoError, IoErrorKind, IoOutcome, Listener,
     LocalFuture, Peer, Slices, Stream, StreamSource,
 };
@@ -213,7 +213,7 @@ impl Source {
 }
 
 impl StreamSource for Source {
-    fn attach(mut self: Box<Self>, env: &Env) -> env::Result<Rc<dyn Stream>> {
+    fn attach(mut self: Box<Self>, env: &Env) -> world::Result<Rc<dyn Stream>> {
         let (core, connection) = self.connection().ok_or_else(|| {
             Error::new(ErrorKind::Unreachable, format!("the stream to {} has ended", self.peer))
         })?;
@@ -268,7 +268,7 @@ impl Stream for Attached {
         } else if pipe.sending.is_some() {
             completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::Invalid)));
         } else {
-            let mut bytes = vec![0; env::buffers::total_len(&slices).as_usize()];
+            let mut bytes = vec![0; world::buffers::total_len(&slices).as_usize()];
             let mut rest = bytes.as_mut_slice();
             for slice in &slices {
                 let (target, after) = rest.split_at_mut(slice.len().as_usize());
@@ -308,7 +308,7 @@ pub(crate) struct Network {
 }
 
 /// Listens for a process.
-pub(crate) fn listen(core: &Rc<Core>, address: &Address, process: u64) -> env::Result<Rc<dyn Listener>> {
+pub(crate) fn listen(core: &Rc<Core>, address: &Address, process: u64) -> world::Result<Rc<dyn Listener>> {
     let mut network = core.network.borrow_mut();
     let mut address = address.clone();
     if let Address::Tcp { host, port: port @ 0 } = &mut address {
@@ -333,7 +333,7 @@ pub(crate) async fn connect(
     core: &Rc<Core>,
     address: &Address,
     process: u64,
-) -> env::Result<Box<dyn StreamSource>> {
+) -> world::Result<Box<dyn StreamSource>> {
     let delay = {
         let network = core.network.borrow();
         core.options.network.latency.draw(&mut core.rng("connect", &network.next_connection.to_string()))
@@ -406,7 +406,7 @@ struct SimListener {
 }
 
 impl Listener for SimListener {
-    fn accept(&self) -> LocalFuture<'_, env::Result<Box<dyn StreamSource>>> {
+    fn accept(&self) -> LocalFuture<'_, world::Result<Box<dyn StreamSource>>> {
         Box::pin(poll_fn(|context| {
             let mut network = self.core.network.borrow_mut();
             match network.listeners.get_mut(&self.address) {

@@ -1,6 +1,6 @@
 //! What a simulation is made of.
 
-use env::{DriveKind, Hardware, HealthScript, Work};
+use world::{DriveKind, Hardware, HealthScript, Work};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 

@@ -19,7 +19,7 @@
 //! | `kept` | | how long memory that outlives processes takes to come and go |
 //! | `boot` | process; empty for the machine | numbers of starts |
 
-use env::sync::split_mix;
+use world::sync::split_mix;
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use crate::rng::Rng;
 use crate::stall::{Stall, StallKind};
 use crate::trace::{TraceEvent, TraceRecord};
 use crate::world::SimWorld;
-use env::{BufferPool, Env, Executor, Instant, JoinHandle, Schedule, Unpark};
+use world::{BufferPool, Env, Executor, Instant, JoinHandle, Schedule, Unpark};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;

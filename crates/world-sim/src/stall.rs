@@ -1,6 +1,6 @@
 //! Why a simulation stopped before it was done.
 
-use env::Instant;
+use world::Instant;
 use std::fmt;
 
 /// What kind of stop.

@@ -5,7 +5,7 @@
 
 use crate::core::{Action, Core};
 use crate::rng::Rng;
-use env::{Error, ErrorKind, LocalFuture, StateStore};
+use world::{Error, ErrorKind, LocalFuture, StateStore};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -144,7 +144,7 @@ pub(crate) struct SimState {
     pub process: u64,
 }
 
-pub(crate) fn check(name: &str) -> env::Result<()> {
+pub(crate) fn check(name: &str) -> world::Result<()> {
     let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
     if plain {
         return Ok(());
@@ -153,7 +153,7 @@ pub(crate) fn check(name: &str) -> env::Result<()> {
 }
 
 impl SimState {
-    async fn change(&self, name: &str, change: Change) -> env::Result<()> {
+    async fn change(&self, name: &str, change: Change) -> world::Result<()> {
         check(name)?;
         while self.core.state.borrow().is_silent {
             self.core.wait(SILENT).await;
@@ -198,7 +198,7 @@ impl SimState {
 }
 
 impl StateStore for SimState {
-    fn load<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Option<Vec<u8>>>> {
+    fn load<'a>(&'a self, name: &'a str) -> LocalFuture<'a, world::Result<Option<Vec<u8>>>> {
         Box::pin(async move {
             check(name)?;
             let state = self.core.state.borrow();
@@ -209,7 +209,7 @@ impl StateStore for SimState {
         })
     }
 
-    fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+    fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, world::Result<()>> {
         Box::pin(self.change(name, Change::Store(content)))
     }
 
@@ -218,11 +218,11 @@ impl StateStore for SimState {
         name: &'a str,
         previous: &'a str,
         content: Vec<u8>,
-    ) -> LocalFuture<'a, env::Result<()>> {
+    ) -> LocalFuture<'a, world::Result<()>> {
         Box::pin(self.change(name, Change::Replace { content, previous: previous.to_owned() }))
     }
 
-    fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, env::Result<bool>> {
+    fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, world::Result<bool>> {
         Box::pin(async move {
             check(aside)?;
             if self.core.state.borrow().has(aside) {
@@ -232,7 +232,7 @@ impl StateStore for SimState {
         })
     }
 
-    fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+    fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, world::Result<()>> {
         Box::pin(self.change(name, Change::Append(content)))
     }
 }

@@ -1,7 +1,7 @@
 //! What happened: folded into a hash, and told to whoever listens.
 
 use crate::rng::Fold;
-use env::{Instant, IoErrorKind};
+use world::{Instant, IoErrorKind};
 use std::fmt;
 use units::ByteRange;
 

@@ -7,7 +7,7 @@ use crate::network;
 use crate::rng::Rng;
 use crate::state::SimState;
 use crate::trace::TraceEvent;
-use env::{
+use world::{
     Address, DriveSource, Error, ErrorKind, Instant, KeptMemory, KeptSize, Listener, LocalFuture,
     OtherMemory, StateStore, StreamSource, Work, World,
 };
@@ -34,7 +34,7 @@ impl SimWorld {
         }
     }
 
-    fn open(&self, name: &str) -> env::Result<Arc<dyn DriveSource>> {
+    fn open(&self, name: &str) -> world::Result<Arc<dyn DriveSource>> {
         if let Some(twin) = self.core.twins.borrow().get(name) {
             return twin.open(&self.core, name, self.process);
         }
@@ -42,7 +42,7 @@ impl SimWorld {
         drive.ok_or_else(|| not_found(name))?.open(&self.core, name, self.process)
     }
 
-    fn create(&self, name: &str, size: ByteCount) -> env::Result<()> {
+    fn create(&self, name: &str, size: ByteCount) -> world::Result<()> {
         let core = &self.core;
         if size.is_zero() || !size.is_aligned(SectorSize::B512.bytes()) {
             return Err(Error::new(
@@ -93,26 +93,26 @@ impl World for SimWorld {
         model.map_or_else(|| self.core.options.costs.of(work), |charge| charge(work))
     }
 
-    fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+    fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, world::Result<Arc<dyn DriveSource>>> {
         Box::pin(async move { self.open(name) })
     }
 
     fn open_drive_for_reading<'a>(
         &'a self,
         name: &'a str,
-    ) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+    ) -> LocalFuture<'a, world::Result<Arc<dyn DriveSource>>> {
         Box::pin(async move { self.open(name) })
     }
 
-    fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, env::Result<()>> {
+    fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, world::Result<()>> {
         Box::pin(async move { self.create(name, size) })
     }
 
-    fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, env::Result<Rc<dyn Listener>>> {
+    fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, world::Result<Rc<dyn Listener>>> {
         Box::pin(async move { network::listen(&self.core, address, self.process) })
     }
 
-    fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, env::Result<Box<dyn StreamSource>>> {
+    fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, world::Result<Box<dyn StreamSource>>> {
         Box::pin(network::connect(&self.core, address, self.process))
     }
 
@@ -120,19 +120,19 @@ impl World for SimWorld {
         &'a self,
         name: &'a str,
         size: Option<KeptSize>,
-    ) -> LocalFuture<'a, env::Result<Option<KeptMemory>>> {
+    ) -> LocalFuture<'a, world::Result<Option<KeptMemory>>> {
         Box::pin(kept::take(&self.core, self.process, name, size))
     }
 
-    fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<()>> {
+    fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, world::Result<()>> {
         Box::pin(kept::forget(&self.core, self.process, name))
     }
 
-    fn other_memories<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Vec<OtherMemory>>> {
+    fn other_memories<'a>(&'a self, name: &'a str) -> LocalFuture<'a, world::Result<Vec<OtherMemory>>> {
         Box::pin(async move { Ok(self.core.kept.borrow().others(name)) })
     }
 
-    fn forget_other_memory<'a>(&'a self, _name: &'a str, other: &'a str) -> LocalFuture<'a, env::Result<()>> {
+    fn forget_other_memory<'a>(&'a self, _name: &'a str, other: &'a str) -> LocalFuture<'a, world::Result<()>> {
         Box::pin(kept::forget_other(&self.core, other))
     }
 

@@ -2,7 +2,7 @@
 
 mod common;
 use common::{flush, open, read, write};
-use env::{Durability, Env};
+use world::{Durability, Env};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;

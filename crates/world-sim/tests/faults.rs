@@ -2,7 +2,7 @@
 
 mod common;
 use common::{SECTOR, flush, open, range, read, write};
-use env::{DriveHealth, Durability, Env, Hardware, HealthScript, Instant, IoErrorKind};
+use world::{DriveHealth, Durability, Env, Hardware, HealthScript, Instant, IoErrorKind};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{DriveFaults, DriveOptions, FaultKind, Latency, Sim, SimDrive, SimOptions};
@@ -236,7 +236,7 @@ fn blocks_that_cannot_be_written_are_always_the_same() {
         let start = bad[0][0] / 8 * 4096;
         assert_eq!(write(&drive, start, &[2; 4096], Durability::Cached).await, Err(IoErrorKind::Medium));
         let (range, durability) = (range(start, 4096), Durability::Cached);
-        let zeroes = env::IoRequest::WriteZeroes { range, may_unmap: false, durability };
+        let zeroes = world::IoRequest::WriteZeroes { range, may_unmap: false, durability };
         assert_eq!(drive.start(zeroes).await.result.unwrap_err().kind, IoErrorKind::Medium);
         bad
     });

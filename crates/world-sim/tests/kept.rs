@@ -1,6 +1,6 @@
 //! Memory that outlives processes: a kill keeps it, a power cut takes it.
 
-use env::{Env, Error, ErrorKind, KeptMemory, KeptSize};
+use world::{Env, Error, ErrorKind, KeptMemory, KeptSize};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;

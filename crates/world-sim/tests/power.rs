@@ -2,7 +2,7 @@
 
 mod common;
 use common::{SECTOR, flush, open, range, read, write};
-use env::{Buf, Durability, ErrorKind, IoErrorKind, IoRequest, Member};
+use world::{Buf, Durability, ErrorKind, IoErrorKind, IoRequest, Member};
 use smallvec::smallvec;
 use units::{ByteCount, ByteOffset, SectorSize};
 use world_sim::{DriveOptions, Latency, Sim, SimDrive, SimOptions};
@@ -378,7 +378,7 @@ fn zeroes_and_trims_read_as_they_should_and_hollow_buffers_pass() {
         let status = start(IoRequest::Status { range: range(0, 16384) }).await.extents;
         let holes: Vec<u64> = status.iter().map(|extent| extent.len.0).collect();
         assert_eq!(holes, [4096, 4096, 4096, 4096], "hole, zeroes written, hole, data: {status:?}");
-        let hollow = smallvec![env::Slice::hollow(ByteCount(4096)), env::Slice::zero(ByteCount(512))];
+        let hollow = smallvec![world::Slice::hollow(ByteCount(4096)), world::Slice::zero(ByteCount(512))];
         assert_eq!(drive.write(ByteOffset(16384), hollow, Durability::Cached).await.result.unwrap(), 4608);
         let outcome = drive.read(ByteOffset(16384), smallvec![Buf::hollow(ByteCount(4096))]).await;
         assert_eq!(outcome.result.unwrap(), 4096);

@@ -1,6 +1,6 @@
 //! Streams, stored state and created drives, over the death of processes.
 
-use env::{Address, Buf, Env, ErrorKind, IoErrorKind, Stream};
+use world::{Address, Buf, Env, ErrorKind, IoErrorKind, Stream};
 use smallvec::smallvec;
 use std::rc::Rc;
 use units::ByteCount;
@@ -45,7 +45,7 @@ fn transfer(seed: u64, fragments: bool) -> Vec<usize> {
     });
     client.clone().spawn("client", async move {
         let stream = connect(&client).await;
-        let slices = smallvec![Buf::copy_of(&message()).freeze(), env::Slice::zero(ByteCount(1000))];
+        let slices = smallvec![Buf::copy_of(&message()).freeze(), world::Slice::zero(ByteCount(1000))];
         assert_eq!(stream.send(slices).await.result.unwrap(), 201_000);
     });
     let (bytes, sizes) = sim.finish(&serving).unwrap();

@@ -2,7 +2,7 @@
 
 mod common;
 use common::{flush, open};
-use env::{Instant, IoErrorKind, Member};
+use world::{Instant, IoErrorKind, Member};
 use std::future::pending;
 use std::time::Duration;
 use world_sim::{DriveOptions, Sim, SimOptions, StallKind, Step};

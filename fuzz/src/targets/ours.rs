@@ -1,6 +1,6 @@
 //! What SoftROC itself keeps on drives. The first byte of an input says whether checksums are put right.
 
-use log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
+use write_log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
 use ondisk::ddf::Extras;
 use ondisk::intent::REGIONS_PER_BLOCK;
 use ondisk::{

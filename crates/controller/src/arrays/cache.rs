@@ -1,6 +1,6 @@
 //! When hosts of a volume are told that their writes are done, and the memory that the cache has for that.
 //!
-//! The memory outlives the process, and not the machine's power ([`env::KeptMemory`]). It is made when the first volume wants it, and
+//! The memory outlives the process, and not the machine's power ([`world::KeptMemory`]). It is made when the first volume wants it, and
 //! found again by the next process.
 //!
 //! # The order of things
@@ -22,8 +22,8 @@ use crate::events::EventCode;
 use crate::interface::modes;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, ShardMessage};
-use env::{KeptSize, Words};
-use log::memory::{MemoryHead, VOLUMES, halves, volume_words};
+use world::{KeptSize, Words};
+use write_log::memory::{MemoryHead, VOLUMES, halves, volume_words};
 use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -276,7 +276,7 @@ impl Arrays {
         };
         let mut free = Vec::new();
         for FoundCell { slot, bytes, .. } in found.into_iter().flat_map(Arc::unwrap_or_clone) {
-            words.store(log::memory::descriptor_at(slot), 0);
+            words.store(write_log::memory::descriptor_at(slot), 0);
             free.extend(bytes.try_unfreeze().ok().map(|bytes| (slot, bytes)));
         }
         let share = CellShare { words, free, sequence: 0 };

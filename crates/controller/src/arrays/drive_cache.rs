@@ -14,7 +14,7 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::Result;
 use crate::inventory::Drive;
-use env::{DriveKind, IoErrorKind};
+use world::{DriveKind, IoErrorKind};
 use ondisk::{DriveCache, VolumeLabel};
 use std::rc::Rc;
 

@@ -27,7 +27,7 @@ use crate::events::{EventCode, Subject};
 use crate::inventory::access::Access;
 use crate::inventory::access::{Ios, join};
 use engine::{Change, RegionSet, ShardIndex, ShardMessage, VolumeId};
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause};
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -13,7 +13,7 @@ use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use engine::{Change, RegionIndex, RegionSet, ShardIndex, StripeSet, served};
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use ondisk::initialised::table_blocks;
 use ondisk::{InitRecord, RecordCopies, Role};
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 use super::array::{Array, runs, set_of};
 use super::volume::Volume;
 use engine::RegionSet;
-use env::sync::Taken;
+use world::sync::Taken;
 use ondisk::{IntentMap, Uuid};
-use state::Forced;
+use volume_state::Forced;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

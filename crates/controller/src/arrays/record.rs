@@ -23,7 +23,7 @@ use crate::inventory::Drive;
 use crate::inventory::access::{ASK_AGAIN_AFTER, ASK_AGAIN_FOR};
 use crate::inventory::structures::write_structures;
 use engine::Change;
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use ondisk::{Cause, FailedDrive, Label, MAX_LEAD, MemberState, Telling, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -9,7 +9,7 @@ use crate::arrays::record::TRY_AGAIN;
 use crate::events::{EventCode, Subject};
 use crate::inventory::Drive;
 use engine::Change;
-use env::IoError;
+use world::IoError;
 use ondisk::{FailedDrive, Uuid};
 use std::rc::Rc;
 use units::DriveIndex;

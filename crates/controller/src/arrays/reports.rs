@@ -19,8 +19,8 @@ use engine::{
     Change, RegionSet, Report, ReportKind, Seat, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
     VolumeId,
 };
-use env::sync::Taken;
-use env::{IoError, IoErrorKind, mailbox};
+use world::sync::Taken;
+use world::{IoError, IoErrorKind, mailbox};
 use ondisk::{Member, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

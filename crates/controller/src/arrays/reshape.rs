@@ -26,7 +26,7 @@ use crate::inventory::Drive;
 use engine::{
     CopyWay, Moved, RegionIndex, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step,
 };
-use env::mailbox;
+use world::mailbox;
 use ondisk::{Label, Role, VolumeLabel};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -291,7 +291,7 @@ impl Arrays {
         slots.extend(array.label().member.len()..next.member.len());
         for drive in drives {
             let unwritable =
-                |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
+                |error: world::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
             self.inventory.make_blank(drive).await.map_err(unwritable)?;
         }
         let mut places = array.places();

@@ -10,7 +10,7 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::ToldSectors;
-use env::{HostSectors, Operation};
+use world::{HostSectors, Operation};
 use ondisk::{SectorFormat, VolumeLabel};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -14,9 +14,9 @@ use engine::{
     Attachment, BlockList, CacheTerms, Change, FaultPolicy, RegionIndex, RegionSet, Regions, ShardMessage,
     VolumeId, VolumeSpec, VolumeState,
 };
-use env::DriveSource;
+use world::DriveSource;
 use ondisk::{Init, Punctured, VolumeLabel};
-use state::Tolerance;
+use volume_state::Tolerance;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};

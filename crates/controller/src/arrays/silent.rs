@@ -17,7 +17,7 @@ use crate::arrays::failures::{Failing, FailureReport};
 use crate::interface::{DriveLimit, LimitSource};
 use crate::inventory::Drive;
 use crate::inventory::access::Access;
-use env::{DriveClass, IoError, IoErrorKind, LimitsByClass, Overseer, TimeLimits};
+use world::{DriveClass, IoError, IoErrorKind, LimitsByClass, Overseer, TimeLimits};
 use ondisk::Cause;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

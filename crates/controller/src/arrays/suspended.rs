@@ -44,7 +44,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;
 use crate::interface::{SuspendedBy, SuspensionInfo};
-use env::{Env, Instant, IoErrorKind};
+use world::{Env, Instant, IoErrorKind};
 use ondisk::{Cause, FailedDrive, Member, Uuid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -10,10 +10,10 @@ use engine::{
     CacheCounters, Change, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, VolumeMeter,
     ring_len,
 };
-use env::Words;
+use world::Words;
 use layout::Geometry;
 use ondisk::{KeptLabel, TailPlace, Uuid, VolumeLabel, slots};
-use state::Forced;
+use volume_state::Forced;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;

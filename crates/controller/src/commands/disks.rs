@@ -9,7 +9,7 @@ use crate::interface::{
     AttachPolicy, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result,
     SetPolicy,
 };
-use env::mailbox;
+use world::mailbox;
 use ondisk::Uuid;
 use std::cell::RefCell;
 use std::rc::Rc;

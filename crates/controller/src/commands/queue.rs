@@ -8,7 +8,7 @@ use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, 
 use crate::inventory::Drive;
 use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
 use crate::signals::wait_or;
-use env::mailbox;
+use world::mailbox;
 use ondisk::Cause;
 use std::rc::Rc;
 use std::time::Duration;

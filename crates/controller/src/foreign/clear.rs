@@ -5,7 +5,7 @@ use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Reply, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::{Access, LabelSeen};
-use env::IoError;
+use world::IoError;
 use ondisk::foreign::metadata;
 use std::rc::Rc;
 

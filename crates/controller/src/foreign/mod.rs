@@ -31,7 +31,7 @@ use crate::inventory::Drive;
 use crate::inventory::Inventory;
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::Lifecycle;
-use env::Env;
+use world::Env;
 use ondisk::ddf::{self, Effort, Look, tell};
 use ondisk::foreign::{
     Consistency, FoundVolume, Glimpse, Seen, Told, leaves_room, metadata, read, reconcile,

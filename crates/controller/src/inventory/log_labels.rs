@@ -11,7 +11,7 @@ use super::access::{Access, LabelSeen};
 use super::structures::Written;
 use super::{Drive, Inventory};
 use crate::interface::{Error, ErrorKind, Result};
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use ondisk::{BLOCK, LogLabel};
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange};

@@ -39,8 +39,8 @@ use crate::statefile::StateFile;
 use access::{Access, LabelSeen};
 use deleted::DeletedArray;
 use drive::unavailable;
-use env::Env;
-use env::sync::Credits;
+use world::Env;
+use world::sync::Credits;
 use ondisk::{FailedDrive, Label, SpareLabel, Telling, Uuid};
 use seen::SeenArray;
 use serde::{Deserialize, Serialize};
@@ -159,8 +159,8 @@ impl Inventory {
     }
 
     /// Takes away what a drive says it is, so that nothing from before is found when a label of ours is torn.
-    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
-        let access: Access = drive.access().ok_or(env::IoError::new(env::IoErrorKind::Gone))?;
+    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), world::IoError> {
+        let access: Access = drive.access().ok_or(world::IoError::new(world::IoErrorKind::Gone))?;
         drive.structure.replace(Written::Nothing);
         access.erase().await?;
         access.erase_log().await?;

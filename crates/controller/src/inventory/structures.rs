@@ -12,7 +12,7 @@
 use super::access::{Ios, join};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use ondisk::ddf::{self, Step};
 use ondisk::{Content, Telling, Told};
 use std::collections::BTreeMap;

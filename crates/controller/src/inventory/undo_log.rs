@@ -1,7 +1,7 @@
 //! Undo logs on drives: written before an import, read when a drive is looked at, put back where the import was cut off.
 
 use super::access::Access;
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use ondisk::{BLOCK, Part, Tail, TailPlace, Undo, UndoHead, to_keep};
 use units::{ByteCount, ByteOffset, ByteRange};
 

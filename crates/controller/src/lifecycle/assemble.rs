@@ -31,7 +31,7 @@ use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
-use env::IoError;
+use world::IoError;
 use ondisk::{
     Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, Uuid, readiness,
     slots,

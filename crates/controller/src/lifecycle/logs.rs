@@ -14,7 +14,7 @@ use crate::interface::{Error, ErrorKind, LogDeviceInfo, LogDeviceState, LogInfo,
 use crate::inventory::{Drive, is_volatile};
 use crate::lifecycle::candidates::{Candidate, Taken};
 use crate::lifecycle::{Lifecycle, refuse_failed};
-use env::DriveKind;
+use world::DriveKind;
 use ondisk::{LogLabel, LogMember, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;

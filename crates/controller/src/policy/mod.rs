@@ -19,7 +19,7 @@ use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
 use crate::tasks::Tasks;
 use crate::tasks::check_share;
 use engine::ShardMessage;
-use env::Env;
+use world::Env;
 use ondisk::StartDegraded;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -10,7 +10,7 @@ use crate::events::{EventCode, Subject};
 use crate::inventory::Drive;
 use crate::reconcile::Reconciler;
 use crate::signals::wait_or;
-use env::{Instant, Io};
+use world::{Instant, Io};
 use ondisk::{Cause, Member, Uuid};
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -6,7 +6,7 @@ use super::task::{About, Names, Pace, Progress, Record, Task, Wish};
 use crate::events::Events;
 use crate::interface::{TaskInfo, TaskKind, TaskState};
 use crate::signals::Attention;
-use env::Env;
+use world::Env;
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use engine::{
     RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
     VolumeId,
 };
-use env::Instant;
+use world::Instant;
 use layout::Geometry;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -333,7 +333,7 @@ impl TaskReports for Tasks {
 mod tests {
     use super::*;
     use crate::interface::{TaskKind as Kind, TaskState};
-    use env::{IoError, IoErrorKind};
+    use world::{IoError, IoErrorKind};
     use layout::{Level, Shape};
     use units::{ByteCount, DriveCount, StripSize};
 

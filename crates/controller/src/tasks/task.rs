@@ -2,8 +2,8 @@
 
 use super::rate::Rate;
 use crate::interface::{Blamed, Found, TaskInfo, TaskKind, TaskState};
-use env::sync::Signal;
-use env::{Env, Instant};
+use world::sync::Signal;
+use world::{Env, Instant};
 use layout::{Geometry, Level};
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use controller::{
     Options, Phase, Reply, VolumeInfo,
 };
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
+use world::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{DriveOptions, Latency, Order, Sim, SimOptions, Stall};
 
@@ -26,7 +26,7 @@ pub struct Bench {
     pub cache_size: ByteCount,
     pub read_cache: ByteCount,
     /// How long drives may take, of controllers that are started from now on.
-    pub limits: env::LimitsByClass,
+    pub limits: world::LimitsByClass,
     /// The drives that controllers are started with for journals.
     pub logs: Vec<String>,
     /// Who makes disks of volumes.
@@ -58,7 +58,7 @@ impl Bench {
             hosts: Hosts::default(),
             cache_size: ByteCount::ZERO,
             read_cache: ByteCount::ZERO,
-            limits: env::LimitsByClass::default(),
+            limits: world::LimitsByClass::default(),
             logs: Vec::new(),
             disks: DiskMaker::default(),
             ups: None,

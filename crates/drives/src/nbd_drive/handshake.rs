@@ -1,6 +1,6 @@
 //! Saying hello and goodbye on a stream.
 
-use env::{Buf, Env, Error, ErrorKind, Result, Slices, Stream};
+use world::{Buf, Env, Error, ErrorKind, Result, Slices, Stream};
 use nbd::{ClientHandshake, ClientOptions, ClientStream, Connected, NbdUri};
 use smallvec::smallvec;
 use std::cell::Cell;

@@ -2,7 +2,7 @@
 
 use super::standing::Standing;
 use crate::request::{copy_into, give_back, zero_into};
-use env::{
+use world::{
     BlockStatus, Buf, Completion, Durability, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
     Slices, StatusExtent,
 };

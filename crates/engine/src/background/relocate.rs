@@ -20,10 +20,10 @@ use crate::messages::ReportKind;
 use crate::recovery::MOVE;
 use crate::stripe::Attempt;
 use crate::task::TaskOutcome;
-use env::locks::{ALL_COLUMNS, Mode};
-use env::{IoError, IoErrorKind};
+use world::locks::{ALL_COLUMNS, Mode};
+use world::{IoError, IoErrorKind};
 use plan::Request;
-use state::{RegionIndex, RegionSet};
+use volume_state::{RegionIndex, RegionSet};
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
 

@@ -14,9 +14,9 @@ use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
 use crate::recovery::Recovery;
 use crate::task::{TaskId, TaskOutcome, TaskPace};
-use env::IoError;
-use env::locks::Mode;
-use state::{RegionIndex, RegionSet};
+use world::IoError;
+use world::locks::Mode;
+use volume_state::{RegionIndex, RegionSet};
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
         match walk::walk_together(task, region, resync_stripes).await {
             // A write that parity could not follow came between: the region does not agree, whatever was done.
             Walked::Whole if volume.gaps() != gaps => {
-                outcome = TaskOutcome::Failed(IoError::new(env::IoErrorKind::Gone));
+                outcome = TaskOutcome::Failed(IoError::new(world::IoErrorKind::Gone));
             }
             Walked::Whole => synced(task, region),
             Walked::Stopped => return TaskOutcome::Stopped,
@@ -78,7 +78,7 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
 }
 
 fn synced(task: &Rc<Running>, region: RegionIndex) {
-    task.volume.apply(&state::Change::Synced(region.into()));
+    task.volume.apply(&volume_state::Change::Synced(region.into()));
     task.volume.report_synced(region);
     task.finished(region);
 }

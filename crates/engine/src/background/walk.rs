@@ -5,11 +5,11 @@
 use crate::attachment::Closed;
 use crate::background::Running;
 use crate::recovery::Recovery;
-use env::locks::{ALL_COLUMNS, Guard, Mode};
-use env::sync::Signal;
-use env::{Instant, IoError};
+use world::locks::{ALL_COLUMNS, Guard, Mode};
+use world::sync::Signal;
+use world::{Instant, IoError};
 use smallvec::SmallVec;
-use state::RegionIndex;
+use volume_state::RegionIndex;
 use std::cell::Cell;
 use std::ops::Range;
 use std::pin::Pin;

@@ -5,8 +5,8 @@
 
 use crate::host::Volume;
 use crate::members::Drives;
-use env::sync::Taken;
-use env::{
+use world::sync::Taken;
+use world::{
     BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, Slice, StatusExtent, TargetGeometry,
 };
 use std::rc::Rc;

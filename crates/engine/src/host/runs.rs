@@ -11,10 +11,10 @@
 use crate::cache::Cache;
 use crate::host::split::{stripes, take_slice};
 use crate::members::{Drives, is_gone};
-use env::locks::Mode;
-use env::{Buf, Durability, Io, IoError, Member, Slice};
+use world::locks::Mode;
+use world::{Buf, Durability, Io, IoError, Member, Slice};
 use smallvec::SmallVec;
-use state::RegionIndex;
+use volume_state::RegionIndex;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 

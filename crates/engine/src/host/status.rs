@@ -9,8 +9,8 @@
 
 use crate::cache::Cache;
 use crate::host::{Volume, split};
-use ::cache::RequestTag;
-use env::{BlockStatus, Io, IoError, IoRequest, Member, StatusExtent};
+use block_cache::RequestTag;
+use world::{BlockStatus, Io, IoError, IoRequest, Member, StatusExtent};
 use layout::CopyIndex;
 use smallvec::SmallVec;
 use std::rc::Rc;

@@ -11,8 +11,8 @@
 use crate::members::Drives;
 use crate::members::silent::leave;
 use crate::members::slots::{Slot, attach};
-use env::{DriveSource, IoError, IoErrorKind, Member};
-use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
+use world::{DriveSource, IoError, IoErrorKind, Member};
+use volume_state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
 use std::cell::Ref;
 use std::rc::Rc;
 use std::sync::Arc;

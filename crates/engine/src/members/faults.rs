@@ -18,7 +18,7 @@
 use crate::members::Drives;
 use crate::members::slots::Replacement;
 use crate::messages::ReportKind;
-use env::{IoError, IoErrorKind, Member};
+use world::{IoError, IoErrorKind, Member};
 use layout::{DataIndex, Role};
 use plan::Plan;
 use smallvec::SmallVec;

@@ -1,6 +1,6 @@
 //! Stripes of forced regions whose redundancy has been made to agree with their data, before the whole region has.
 
-use state::{RegionIndex, RegionSet};
+use volume_state::{RegionIndex, RegionSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

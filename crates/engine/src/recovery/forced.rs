@@ -39,8 +39,8 @@
 
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, Ended, Host, Trouble};
-use env::locks::{ALL_COLUMNS, Mode};
-use env::{Durability, IoError, IoErrorKind, Slice};
+use world::locks::{ALL_COLUMNS, Mode};
+use world::{Durability, IoError, IoErrorKind, Slice};
 use layout::{CopyIndex, DataIndex, ParityIndex, Role};
 use plan::Request;
 use smallvec::SmallVec;

@@ -26,7 +26,7 @@
 use crate::members::Places;
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, Ended, Host, Patience, Trouble};
-use env::{Durability, IoError, IoErrorKind, Slice};
+use world::{Durability, IoError, IoErrorKind, Slice};
 use plan::Request;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};

@@ -20,8 +20,8 @@ use crate::messages::ReportKind;
 use crate::recovery::Recovery;
 use crate::recovery::ladder::{RESTORE, RESTORE_DOUBTFUL};
 use crate::stripe::{Attempt, Ended, Host, Trouble};
-use env::locks::{ALL_COLUMNS, Mode};
-use env::{IoError, IoErrorKind, Member};
+use world::locks::{ALL_COLUMNS, Mode};
+use world::{IoError, IoErrorKind, Member};
 use plan::Request;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -181,7 +181,7 @@ impl Recovery {
         if self.state().is_excluded(drive, range) {
             return Ok(false);
         }
-        let _scratch = self.shard.reserve_scratch(env::BufferPool::block_size(range.len)).await;
+        let _scratch = self.shard.reserve_scratch(world::BufferPool::block_size(range.len)).await;
         let buf = self.take_scratch(range.len, false);
         match member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result {
             Ok(_) => Ok(true),

@@ -8,8 +8,8 @@
 //! - The room and its views aside, nobody has a piece. So it is taken apart where some of its cells go and others stay, as
 //!   soon as nobody views any of it.
 
-use env::{Buf, Slice};
-use log::{CELL, CellRange, Descriptor};
+use world::{Buf, Slice};
+use write_log::{CELL, CellRange, Descriptor};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -3,7 +3,7 @@
 
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{DriveOp, DriveOps};
-use env::{Durability, Slice};
+use world::{Durability, Slice};
 use layout::CopyIndex;
 use smallvec::smallvec;
 use std::rc::Rc;

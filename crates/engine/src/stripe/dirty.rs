@@ -17,9 +17,9 @@
 //!   write asks to mark it again: both go through one mailbox, in order.
 
 use crate::messages::ShardIndex;
-use env::sync::Signal;
-use env::{Env, Instant, IoError};
-use state::{Change, RegionIndex, RegionSet};
+use world::sync::Signal;
+use world::{Env, Instant, IoError};
+use volume_state::{Change, RegionIndex, RegionSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -19,7 +19,7 @@ use crate::stripe::drive_ops::DriveOp;
 use crate::stripe::execute::Memory;
 use crate::stripe::payload::Payload;
 use crate::stripe::trouble::{Told, Trouble};
-use env::{Buf, Bufs, Durability, IoError, IoErrorKind, Member, Slice, Slices};
+use world::{Buf, Bufs, Durability, IoError, IoErrorKind, Member, Slice, Slices};
 use layout::{CopyIndex, Role};
 use plan::{Plan, Read, Request};
 use smallvec::SmallVec;

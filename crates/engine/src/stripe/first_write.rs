@@ -14,8 +14,8 @@
 
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
-use env::{Durability, IoError, IoErrorKind};
-use state::RegionIndex;
+use world::{Durability, IoError, IoErrorKind};
+use volume_state::RegionIndex;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 

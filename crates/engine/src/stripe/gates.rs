@@ -2,8 +2,8 @@
 //! that are not in use any more, on the way to another layout.
 
 use crate::stripe::Stripes;
-use env::locks::{ALL_COLUMNS, Mode};
-use state::RegionIndex;
+use world::locks::{ALL_COLUMNS, Mode};
+use volume_state::RegionIndex;
 use units::StripeIndex;
 
 /// After how many stripes others of the shard go on.

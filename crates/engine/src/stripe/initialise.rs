@@ -9,7 +9,7 @@
 //! - Writes that wait for the same step share it: one flush and one record serve all that come meanwhile.
 //! - Where the record has no room for a region that is initialised in part, the rest of that region is initialised first.
 //!
-//! See [`state::Initialisation`].
+//! See [`volume_state::Initialisation`].
 
 use crate::messages::ReportKind;
 use crate::stripe::attempt::{Attempt, Ended};
@@ -17,11 +17,11 @@ use crate::stripe::execute::Host;
 use crate::stripe::payload::{Payload, cut_all};
 use crate::stripe::trouble::Trouble;
 use crate::stripe::{Stripes, begin_write};
-use env::locks::{ALL_COLUMNS, Guard, Mode};
-use env::sync::Signal;
-use env::{Durability, IoError, IoErrorKind, Slice, Slices};
+use world::locks::{ALL_COLUMNS, Guard, Mode};
+use world::sync::Signal;
+use world::{Durability, IoError, IoErrorKind, Slice, Slices};
 use plan::{FirstWrite, Request, first_write, known_zeros};
-use state::{Change, RegionIndex, StripeSet};
+use volume_state::{Change, RegionIndex, StripeSet};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 //! A plan counts the bytes of the payload from its first, whatever they lie in ([`plan::Source::Host`]); here is where
 //! they are. What straddles two slices is written as both, one after the other, and is computed from where it lies.
 
-use env::{Slice, Slices};
+use world::{Slice, Slices};
 use layout::Role;
 use smallvec::SmallVec;
 use units::{ByteCount, ByteOffset};

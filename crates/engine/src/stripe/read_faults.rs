@@ -3,7 +3,7 @@
 use crate::members::is_gone;
 use crate::stripe::Stripes;
 use crate::stripe::trouble::Trouble;
-use env::{IoError, IoErrorKind, Member};
+use world::{IoError, IoErrorKind, Member};
 use plan::Read;
 use std::rc::Rc;
 use units::ByteRange;

@@ -21,7 +21,7 @@ use crate::stripe::execute::{Host, Memory, scratch_need};
 use crate::stripe::journal::Kept;
 use crate::stripe::trouble::Trouble;
 use crate::stripe::write_faults::WriteFaults;
-use env::{Bufs, Durability, Io, IoError, Member, Slice, Slices};
+use world::{Bufs, Durability, Io, IoError, Member, Slice, Slices};
 use plan::{Plan, Request};
 use smallvec::SmallVec;
 use std::rc::Rc;

@@ -7,7 +7,7 @@ use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{Answered, Lacking};
 use crate::stripe::excluded::Refusal;
 use crate::stripe::trouble::Told;
-use env::{Durability, IoError, Slices};
+use world::{Durability, IoError, Slices};
 use plan::Plan;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};

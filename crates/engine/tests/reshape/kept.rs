@@ -3,8 +3,8 @@
 use crate::common::{self, Bench, drive};
 use crate::reshape::{IN_PLACE, Scene, TO, carry_out, order, scene};
 use engine::{Moved, Mover, ReshapeOrder, Step, Volume};
-use env::IoErrorKind;
-use state::Window;
+use world::IoErrorKind;
+use volume_state::Window;
 use std::cell::Cell;
 use std::rc::Rc;
 use units::ByteCount;

@@ -6,8 +6,8 @@ use engine::{
     Absorb, CacheTerms, CellShare, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, Moved,
     Mover, ShardMessage, Step,
 };
-use env::Env;
-use log::{ChangeKind, LogId, Record, counting, scan};
+use world::Env;
+use write_log::{ChangeKind, LogId, Record, counting, scan};
 use ondisk::Uuid;
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};

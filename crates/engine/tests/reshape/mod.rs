@@ -12,7 +12,7 @@ use engine::{
     Mover, ReadTerms, RegionSet, Regions, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step, VolumeId,
     VolumeSpec, VolumeState,
 };
-use env::Env;
+use world::Env;
 use layout::{Geometry, Level};
 use ondisk::{TAIL, TailPlace, Uuid};
 use std::cell::{Cell, RefCell};
@@ -184,13 +184,13 @@ fn order(order: ReshapeOrder, done: engine::Done) -> ShardMessage {
 /// Gives the orders of one step, and records what is to be recorded.
 async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
     let copy = async |window, way| {
-        let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
+        let (done, mut answers) = world::mailbox::mailbox(&bench.env, 1);
         assert!(bench.senders[0].send(order(ReshapeOrder::Copy(window, way), done)).is_ok());
         answers.receive().await.expect("an answer").expect("it is copied");
     };
     match step {
         Step::Close(window) => {
-            let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
+            let (done, mut answers) = world::mailbox::mailbox(&bench.env, 1);
             assert!(bench.senders[0].send(order(ReshapeOrder::Reserve(window.bytes.len), done)).is_ok());
             answers.receive().await.expect("an answer").expect("there is memory");
             bench.tell(|done| order(ReshapeOrder::Close(window.clone()), done)).await;

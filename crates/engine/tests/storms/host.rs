@@ -2,7 +2,7 @@
 
 use crate::common::{pattern, read, write};
 use engine::{Volume, VolumeService};
-use env::{Buf, IoError, IoErrorKind, Member};
+use world::{Buf, IoError, IoErrorKind, Member};
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -44,7 +44,7 @@ pub struct Part {
 pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<bool>>, busy: Rc<Cell<u32>>) {
     let Part { start, len, seed, some_lost } = part;
     let mut model = pattern(seed, volume.spec().capacity.0)[start as usize..][..len as usize].to_vec();
-    let is_lost = |error: &env::IoError| some_lost && error.kind == IoErrorKind::Medium;
+    let is_lost = |error: &world::IoError| some_lost && error.kind == IoErrorKind::Medium;
     let mut stamp = 0;
     let drive = VolumeService::new(volume.clone()).as_drive();
     // The drives' own time limits are to decide.

@@ -10,8 +10,8 @@ use crate::common::{MEMBER, Setup, VOLUME, drive, envs, pattern, write};
 use engine::{
     Attachment, FaultPolicy, ReadTerms, Report, Shard, ShardIndex, ShardMessage, ShardSeed, TaskKind,
 };
-use env::LimitsByClass;
-use env::mailbox::mailbox;
+use world::LimitsByClass;
+use world::mailbox::mailbox;
 use host::{Part, host};
 use kept::Kept;
 use layout::Level;

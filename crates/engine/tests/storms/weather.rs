@@ -3,7 +3,7 @@
 use crate::common::{MEMBER, NewDrive, open, range};
 use crate::storms::kept::Kept;
 use engine::{Change, RegionSet, TaskKind};
-use env::IoErrorKind;
+use world::IoErrorKind;
 use layout::Level;
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! A disk of memory that outlives the process which serves it. Each request takes some time.
 
 use super::CAPACITY;
-use env::sync::{Credits, Taken};
-use env::{
+use world::sync::{Credits, Taken};
+use world::{
     BlockTarget, Buf, Durability, Env, HostSectors, IoError, Slice, StatusExtent, TargetGeometry, Targets,
 };
 use std::cell::{Cell, RefCell};

@@ -1,7 +1,7 @@
 //! What a guest does: a driver of a split queue, as the specification wants it, and some that break it.
 
 use super::{AVAILABLE, CAPACITY, DESCRIPTORS, SIZE, USED};
-use env::{Buf, Env, Slices, Stream};
+use world::{Buf, Env, Slices, Stream};
 use guests::GuestMemory;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -7,7 +7,7 @@ mod driver;
 pub use disk::{Disk, Shelf};
 pub use driver::{ATTACKS, Driver, HEADER, Part, Writes, header};
 
-use env::{Address, Env, Hosts, Peer, Stream, StreamSource, mailbox};
+use world::{Address, Env, Hosts, Peer, Stream, StreamSource, mailbox};
 use guests::{
     Disk as Told, GuestMemory, GuestMessage, InFlight, QueueId, QueueStart, RingPlace, guest_mailbox,
     in_flight_bytes, serve_guests,
@@ -41,7 +41,7 @@ pub struct Machine {
     event_idx: bool,
     shard: mailbox::Sender<GuestMessage>,
     queue: QueueId,
-    writing: Option<env::JoinHandle<()>>,
+    writing: Option<world::JoinHandle<()>>,
 }
 
 fn new_memory(len: usize) -> Arc<GuestMemory> {

@@ -25,7 +25,7 @@ mod seek;
 use crate::catalog::{DriveSpec, RotatingSpec};
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use cache::{Segments, WriteCache};
-use env::Instant;
+use world::Instant;
 use geometry::{Geometry, Place};
 use seek::SeekCurve;
 use std::cell::RefCell;

@@ -24,7 +24,7 @@ use crate::catalog::SsdSpec;
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use crate::link::transfer_ns;
 use crate::resource::Resource;
-use env::Instant;
+use world::Instant;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};

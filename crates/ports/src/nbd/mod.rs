@@ -25,7 +25,7 @@ use ::nbd::{
     Command, Encryption, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle, Request,
     RequestEvent, RequestStream, ServerEvent, ServerHandshake,
 };
-use env::{BlockTarget, Slice, Targets};
+use world::{BlockTarget, Slice, Targets};
 use exports::{NoExports, Offered};
 use std::rc::Rc;
 use units::ByteCount;

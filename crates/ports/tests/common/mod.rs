@@ -4,7 +4,7 @@
 use engine::{
     Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
 };
-use env::{Address, Buf, Env, Hosts, Slices, Stream, mailbox};
+use world::{Address, Buf, Env, Hosts, Slices, Stream, mailbox};
 use layout::{Geometry, Level};
 use nbd::{
     ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie, Extent, Failure, ReplyEvent,
@@ -138,16 +138,16 @@ impl<P: Protocol> MachineOf<P> {
     }
 
     /// Stops serving the first volume on every shard.
-    pub fn detach(&mut self) -> env::JoinHandle<()> {
+    pub fn detach(&mut self) -> world::JoinHandle<()> {
         self.tell_all(|done| ShardMessage::Detach(VolumeId(1), Vec::new(), done))
     }
 
     /// Gives the first volume another name on every shard.
-    pub fn rename(&mut self, name: &str) -> env::JoinHandle<()> {
+    pub fn rename(&mut self, name: &str) -> world::JoinHandle<()> {
         self.tell_all(|done| ShardMessage::Rename(VolumeId(1), name.to_owned(), done))
     }
 
-    fn tell_all(&mut self, message: impl Fn(engine::Done) -> ShardMessage) -> env::JoinHandle<()> {
+    fn tell_all(&mut self, message: impl Fn(engine::Done) -> ShardMessage) -> world::JoinHandle<()> {
         let env = self.sim.env();
         let (done, mut answers) = mailbox::mailbox(&env, self.senders.len());
         for sender in &self.senders {

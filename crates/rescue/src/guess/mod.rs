@@ -23,7 +23,7 @@ mod probes;
 mod redundancy;
 mod sample;
 
-use env::{DriveSource, Env};
+use world::{DriveSource, Env};
 use judge::{judge, rank};
 use layout::{Geometry, Level, ParityArrangement, Shape};
 use order::{CONTINUITY, Order, Weights, place};

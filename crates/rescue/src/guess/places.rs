@@ -9,7 +9,7 @@ use super::redundancy::{Redundancy, redundancy};
 use super::{Candidate, Family, Guess, Sampled, Sureness, candidate, family, family_of_mirrors, orders};
 use crate::scan::{Scan, ScannedVolume};
 use drives::Window;
-use env::{DriveSource, Env};
+use world::{DriveSource, Env};
 use layout::{Geometry, Level};
 use ondisk::foreign::{FoundOther, FoundVolume, Role, Standing, UNPLACED};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use engine::{ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId, VolumeService};
-use env::{Env, mailbox};
+use world::{Env, mailbox};
 use rescue::{Named, Scan};
 use std::collections::BTreeMap;
 use std::io::Write;

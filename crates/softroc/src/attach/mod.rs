@@ -30,7 +30,7 @@ use controller::{
     ErrorKind, Result,
 };
 use devices::{Device, Found, Shown};
-use env::{Env, Peer, mailbox};
+use world::{Env, Peer, mailbox};
 use guests::GuestMessage;
 use kernel::{Kernel, NewDisk};
 use ports::{Known, PortMessage};
@@ -458,7 +458,7 @@ fn in_use(device: &str, users: &[String]) -> String {
 }
 
 /// A failure below, in the controller's words.
-fn unavailable(error: env::Error) -> Error {
+fn unavailable(error: world::Error) -> Error {
     Error::new(ErrorKind::Unavailable, error.to_string())
 }
 

@@ -6,7 +6,7 @@
 use super::devices::{Device, Found, backend};
 use super::{links, unavailable};
 use controller::{DiskVolume, Error, ErrorKind, Result};
-use env::{Env, Peer, mailbox};
+use world::{Env, Peer, mailbox};
 use guests::{GuestMessage, KernelStart, QueueId};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -176,7 +176,7 @@ pub fn resize(number: u32, size_bytes: u64) -> Result<bool> {
 pub fn clear(number: u32, uuid: &str) -> Result<()> {
     let mut control = match UblkControl::open() {
         // Without the kernel's module there is no device, either.
-        Err(error) if error.kind == env::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind == world::ErrorKind::NotFound => return Ok(()),
         control => control.map_err(unavailable)?,
     };
     let is_left = control.info(number).is_ok_and(|info| info.mark == mark(uuid) && info.has_no_disk);

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Live;
 use crate::{machine, output};
 use array::ArrayTarget;
-use env::Env;
+use world::Env;
 use results::{NewRun, RunId, RunState, Store};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -400,7 +400,7 @@ impl Measurement {
         let need = |profile: &Profile| {
             let rungs = profile.rungs(&self.settings.outstanding);
             let outstanding = u64::from(rungs.into_iter().max().unwrap_or(1)) * self.targets.len() as u64;
-            env::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
+            world::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
         };
         let most = self.settings.profiles.iter().map(need).max().unwrap_or(ByteCount::ZERO);
         let memory = most + ByteCount::GIB;

@@ -4,7 +4,7 @@
 //! shard never sees half of a change; only the event to call by and the guest's memory change while it runs.
 
 use super::memory::{Region, map, map_notes, new_notes};
-use env::{Peer, mailbox};
+use world::{Peer, mailbox};
 use guests::{
     Disk, GuestMemory, GuestMessage, InFlight, LARGEST_QUEUE, Offered, QueueId, QueueStart, RingPlace,
     in_flight_bytes,

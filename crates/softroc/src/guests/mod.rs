@@ -20,7 +20,7 @@ mod memory;
 
 use crate::failure::{Failure, Outcome};
 use backend::Backend;
-use env::{Address, mailbox};
+use world::{Address, mailbox};
 use guests::{GuestMessage, Offered};
 use rustix::net::Shutdown;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ impl Guests {
 
 impl Listening {
     /// Closes all sockets. What guests have under way is answered before.
-    pub async fn close(self, env: &env::Env) {
+    pub async fn close(self, env: &world::Env) {
         let (done, mut closed) = mailbox::mailbox(env, 1);
         if self.0.send(Order::Close(done)).is_ok() {
             closed.receive().await;

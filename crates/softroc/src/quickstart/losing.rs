@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::{output, progress, render};
 use controller::{Command, Reply, StartTask, Startable, TaskInfo, TaskKind, TaskState};
-use env::{Buf, Durability, Env, Io, Member};
+use world::{Buf, Durability, Env, Io, Member};
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

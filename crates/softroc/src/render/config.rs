@@ -1,6 +1,6 @@
 //! Differences of a saved configuration as text.
 
-use api::ConfigReply;
+use control_api::ConfigReply;
 use config::Difference;
 use units::counted;
 

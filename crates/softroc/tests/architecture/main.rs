@@ -17,33 +17,33 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("parity", &["units"]),
     ("layout", &["units"]),
     ("plan", &["units", "layout"]),
-    ("state", &["units", "layout", "plan"]),
+    ("volume-state", &["units", "layout", "plan"]),
     ("signatures", &["units"]),
     ("ondisk", &["units", "layout"]),
-    ("log", &["units"]),
-    ("cache", &["units"]),
+    ("write-log", &["units"]),
+    ("block-cache", &["units"]),
     ("nbd", &["units"]),
-    ("env", &["units"]),
-    ("drives", &["units", "env", "nbd"]),
-    ("engine", &["units", "env", "layout", "plan", "state", "parity", "log", "cache", "ondisk"]),
+    ("world", &["units"]),
+    ("drives", &["units", "world", "nbd"]),
+    ("engine", &["units", "world", "layout", "plan", "volume-state", "parity", "write-log", "block-cache", "ondisk"]),
     (
         "controller",
-        &["units", "env", "layout", "plan", "state", "log", "ondisk", "signatures", "drives", "engine"],
+        &["units", "world", "layout", "plan", "volume-state", "write-log", "ondisk", "signatures", "drives", "engine"],
     ),
-    ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
-    ("ports", &["units", "env", "nbd"]),
-    ("guests", &["units", "env"]),
+    ("rescue", &["units", "world", "layout", "parity", "ondisk", "drives", "engine"]),
+    ("ports", &["units", "world", "nbd"]),
+    ("guests", &["units", "world"]),
     ("access", &["controller"]),
     ("redfish", &["units", "controller", "access"]),
     ("webconsole", &["units", "controller", "access"]),
     ("notify", &["units", "controller"]),
-    ("history", &["env"]),
+    ("history", &["world"]),
     ("config", &["units", "controller", "access", "notify"]),
     (
-        "api",
+        "control-api",
         &[
             "units",
-            "env",
+            "world",
             "controller",
             "access",
             "redfish",
@@ -55,23 +55,23 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("storcli", &["controller"]),
-    ("storagebench", &["units", "env", "signatures"]),
-    ("array", &["units", "env", "layout", "ondisk", "drives", "engine"]),
+    ("storagebench", &["units", "world", "signatures"]),
+    ("array", &["units", "world", "layout", "ondisk", "drives", "engine"]),
     ("results", &["storagebench"]),
-    ("world-real", &["units", "env"]),
-    ("world-sim", &["units", "env"]),
-    ("models", &["units", "env", "world-sim"]),
+    ("world-real", &["units", "world"]),
+    ("world-sim", &["units", "world"]),
+    ("models", &["units", "world", "world-sim"]),
     // Like the binaries it joins a world to the engine, but only the simulated one.
     (
         "predict",
-        &["units", "env", "layout", "plan", "engine", "array", "storagebench", "world-sim", "models"],
+        &["units", "world", "layout", "plan", "engine", "array", "storagebench", "world-sim", "models"],
     ),
     (
         "fuzz",
         &[
             "units",
             "layout",
-            "log",
+            "write-log",
             "ondisk",
             "nbd",
             "guests",
@@ -90,7 +90,7 @@ const BINARIES: &[&str] = &["softroc", "torture"];
 
 /// Crates that touch the world and may call it by name.
 /// (`predict` for its threads alone: clippy's `disallowed_methods` keep it from files and clocks.)
-const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api", "results", "history", "predict"];
+const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "control-api", "results", "history", "predict"];
 
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))
@@ -134,11 +134,11 @@ fn the_data_path_takes_few_dependencies_from_outside() {
         ("parity", &[]),
         ("layout", &["serde"]),
         ("plan", &["serde"]),
-        ("state", &[]),
+        ("volume-state", &[]),
         ("nbd", &[]),
-        ("log", &["crc32c", "smallvec"]),
-        ("cache", &["smallvec"]),
-        ("env", &["smallvec"]),
+        ("write-log", &["crc32c", "smallvec"]),
+        ("block-cache", &["smallvec"]),
+        ("world", &["smallvec"]),
         ("engine", &["smallvec", "tracing"]),
     ]);
     let packages = packages();
@@ -206,7 +206,7 @@ fn rooms_below_the_worlds_do_not_name_the_world() {
 /// it is a model, lead to the same figures.
 #[test]
 fn nothing_below_the_binaries_asks_whether_a_drive_is_a_model() {
-    let rooms = ["engine", "plan", "layout", "parity", "controller", "ports", "env"];
+    let rooms = ["engine", "plan", "layout", "parity", "controller", "ports", "world"];
     let words = ["DriveKind::Model", "world_sim", "models::", "simulated"];
     let mut asking = Vec::new();
     for path in sources() {

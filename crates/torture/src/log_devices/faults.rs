@@ -4,7 +4,7 @@ use super::{OnLog, Standing, distrust};
 use crate::faults::{START_LIMIT, delay, later, later_to};
 use crate::scene::Scene;
 use crate::tally::Deed;
-use env::IoErrorKind;
+use world::IoErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::scene::Scene;
 use crate::setup::{Place, migrations};
 use controller::{Command, ControllerHandle, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo};
-use env::Env;
+use world::Env;
 use layout::Geometry;
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! What a seed draws of the time that drives may take. The draws are its own: everything else is what it is without them.
 
-use env::{LimitsByClass, TimeLimits};
+use world::{LimitsByClass, TimeLimits};
 use std::time::Duration;
 use world_sim::Rng;
 

@@ -11,7 +11,7 @@
 //! named here; the others stay unknown.
 
 use super::{Answer, Command, Refusal, int_le};
-use env::{DriveHealth, HealthSource};
+use world::{DriveHealth, HealthSource};
 
 const PAGE_BYTES: usize = 512;
 type Page = [u8; PAGE_BYTES];

@@ -9,7 +9,7 @@ mod pass_through;
 mod scsi;
 
 use crate::sysfs::Interface;
-use env::{DriveHealth, HealthSource, IoError, IoErrorKind};
+use world::{DriveHealth, HealthSource, IoError, IoErrorKind};
 use std::os::fd::OwnedFd;
 
 /// Why a command was not carried out.

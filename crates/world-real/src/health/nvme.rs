@@ -1,7 +1,7 @@
 //! The SMART / Health Information log page of NVMe: NVM Express Base Specification 2.0, section 5.16.1.3.
 
 use super::{Refusal, int_le};
-use env::{DriveHealth, HealthSource};
+use world::{DriveHealth, HealthSource};
 
 /// The page's length in bytes.
 pub(super) const LOG_BYTES: usize = 512;

@@ -2,7 +2,7 @@
 
 use super::nvme::LOG_BYTES;
 use super::{Answer, Refusal, gone, refusal_of};
-use env::{IoError, IoErrorKind};
+use world::{IoError, IoErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// How long a device may take for one command: below the time limit of an operation, several fit in it.

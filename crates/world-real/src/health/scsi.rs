@@ -11,7 +11,7 @@
 //! Mode page 1Ch (SPC-4, informational exceptions control) says whether informational exceptions are watched for at all.
 
 use super::{Command, Refusal, int_be};
-use env::{DriveHealth, HealthSource};
+use world::{DriveHealth, HealthSource};
 
 const LOG_SENSE: u8 = 0x4D;
 const MODE_SENSE_6: u8 = 0x1A;

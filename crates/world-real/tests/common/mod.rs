@@ -6,7 +6,7 @@
     reason = "tests look at the world from outside"
 )]
 
-use env::{Env, IoOutcome, IoRequest, Member};
+use world::{Env, IoOutcome, IoRequest, Member};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -11,7 +11,7 @@ use super::handle::StrayWrite;
 use crate::core::Core;
 use crate::options::{DriveFaults, DriveOptions};
 use crate::rng::{Fold, Rng};
-use env::Instant;
+use world::Instant;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 

@@ -2,7 +2,7 @@
 
 use super::{DriveCell, Lease, Presence, not_found};
 use crate::core::{Core, SimId};
-use env::{
+use world::{
     Completion, Drive, DriveIdentity, DriveInfo, DriveSource, Env, Error, ErrorKind, IoError, IoErrorKind,
     IoRequest, LocalFuture,
 };
@@ -23,7 +23,7 @@ pub(super) struct Source {
 
 impl DriveCell {
     /// Opens it for `process` under `name`.
-    pub fn open(self: &Rc<Self>, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
+    pub fn open(self: &Rc<Self>, core: &Core, name: &str, process: u64) -> world::Result<Arc<dyn DriveSource>> {
         let (held, of) = {
             let state = self.state.borrow();
             (state.lease.upgrade().is_some(), state.lease_of)
@@ -48,7 +48,7 @@ impl DriveCell {
     }
 
     /// Whether it is there, and not held by a process.
-    fn check_free(&self, name: &str, process: u64, holder: Option<u64>) -> env::Result<()> {
+    fn check_free(&self, name: &str, process: u64, holder: Option<u64>) -> world::Result<()> {
         if self.state.borrow().presence != Presence::Present {
             return Err(not_found(name));
         }
@@ -93,7 +93,7 @@ impl Twin {
     }
 
     /// Opens it for `process` under `name`.
-    pub fn open(&self, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
+    pub fn open(&self, core: &Core, name: &str, process: u64) -> world::Result<Arc<dyn DriveSource>> {
         let mut held = self.lease.borrow_mut();
         let holder = held.0.upgrade().map(|_| held.1);
         self.drive.check_free(name, process, holder)?;
@@ -122,7 +122,7 @@ impl DriveSource for Source {
         })
     }
 
-    fn attach(&self, _: &Env) -> env::Result<Rc<dyn Drive>> {
+    fn attach(&self, _: &Env) -> world::Result<Rc<dyn Drive>> {
         let lost =
             || Error::new(ErrorKind::System, "a simulated drive is attached on its simulation's thread");
         let core = self.sim.core().ok_or_else(lost)?;

@@ -8,8 +8,8 @@
 //! - No chunk is without runs.
 
 use crate::options::Unwritten;
-use env::sync::split_mix;
-use env::{BlockStatus, StatusExtent};
+use world::sync::split_mix;
+use world::{BlockStatus, StatusExtent};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -157,7 +157,7 @@ impl Content {
         self.log.iter().filter(|write| !write.durable).count()
     }
 
-    pub fn status(&self, range: ByteRange) -> Vec<env::StatusExtent> {
+    pub fn status(&self, range: ByteRange) -> Vec<world::StatusExtent> {
         self.current.truth.status(range)
     }
 

@@ -7,7 +7,7 @@ use super::{DriveCell, Ordered, Pacer, Presence, State};
 use crate::core::{Action, Core};
 use crate::options::DriveFaults;
 use crate::trace::TraceEvent;
-use env::{HealthScript, IoErrorKind, IoRequest};
+use world::{HealthScript, IoErrorKind, IoRequest};
 use std::cell::RefMut;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};

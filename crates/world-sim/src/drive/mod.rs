@@ -25,7 +25,7 @@ use crate::trace::TraceEvent;
 use ageing::Ageing;
 use chunks::Fill;
 use content::{Content, Written};
-use env::{
+use world::{
     Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, Durability, Error, ErrorKind, HealthScript,
     Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
 };
@@ -314,7 +314,7 @@ impl DriveCell {
 }
 
 /// Returns operations as gone. Completing wakes tasks, and calls nobody but who starts nothing
-/// ([`env::OnReturn`]), so a drive may be borrowed meanwhile.
+/// ([`world::OnReturn`]), so a drive may be borrowed meanwhile.
 fn return_gone(operations: Vec<Operation>) {
     for operation in operations {
         let gone = Err(IoError::new(IoErrorKind::Gone));
@@ -330,7 +330,7 @@ pub(crate) fn not_found(name: &str) -> Error {
 #[derive(Default)]
 struct Done {
     bytes: u64,
-    extents: Vec<env::StatusExtent>,
+    extents: Vec<world::StatusExtent>,
     health: Option<Box<DriveHealth>>,
 }
 

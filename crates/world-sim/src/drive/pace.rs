@@ -2,7 +2,7 @@
 
 use super::DriveCell;
 use crate::core::{Action, SimHandle};
-use env::{Buf, IoRequest};
+use world::{Buf, IoRequest};
 use std::rc::Rc;
 use std::time::Duration;
 

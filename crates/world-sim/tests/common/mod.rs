@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 #![allow(dead_code)]
 
-use env::{Buf, Durability, Env, IoErrorKind, Member};
+use world::{Buf, Durability, Env, IoErrorKind, Member};
 use smallvec::smallvec;
 use units::{ByteCount, ByteOffset, ByteRange};
 

@@ -24,7 +24,7 @@
 //! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
 //!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
 //! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first. They are also
-//!   flushed before a record promises anything of a stripe that was written without one ([`log::WholeStripes`]): what the record
+//!   flushed before a record promises anything of a stripe that was written without one ([`write_log::WholeStripes`]): what the record
 //!   says of redundancy stands on that.
 //! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
@@ -54,10 +54,10 @@ use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
 use crate::volume::VolumeSpec;
 pub(crate) use devices::Devices;
-use env::sync::{Answerer, Credits, Signal};
-use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
-pub use log::ring_len;
-use log::{About, Change, ChangeKind, LogId, StripeRing};
+use world::sync::{Answerer, Credits, Signal};
+use world::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
+pub use write_log::ring_len;
+use write_log::{About, Change, ChangeKind, LogId, StripeRing};
 use ondisk::{TailPlace, Uuid};
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
 pub(crate) use slot::{ByJournal, JournalSlot};
@@ -136,7 +136,7 @@ impl Journal {
         spec: &VolumeSpec,
         shard: u16,
         shards: u16,
-    ) -> env::Result<Option<Rc<Journal>>> {
+    ) -> world::Result<Option<Rc<Journal>>> {
         let Some(place) = place else { return Ok(None) };
         let terms = JournalTerms::new(&crate::served(&spec.geometry), spec.sector, place, shards);
         let Some(terms) = terms else { return Ok(None) };

@@ -14,9 +14,9 @@
 use super::{Journal, JournalPlace, Medium};
 use crate::stripe::Stripes;
 use crate::volume::VolumeSpec;
-use env::sync::Signal;
-use env::{Env, IoError};
-use log::{LogId, WholeStripes};
+use world::sync::Signal;
+use world::{Env, IoError};
+use write_log::{LogId, WholeStripes};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -41,7 +41,7 @@ impl JournalSlot {
         spec: &VolumeSpec,
         shard: u16,
         shards: u16,
-    ) -> env::Result<JournalSlot> {
+    ) -> world::Result<JournalSlot> {
         Ok(JournalSlot {
             now: RefCell::new(Journal::new(env, place, spec, shard, shards)?),
             coming: RefCell::default(),
