@@ -96,6 +96,33 @@ fn drives_that_became_larger_serve_as_large_as_they_were_until_they_are_rescanne
     }
 }
 
+/// A complete array was started while metadata of its drives moved to their new end: labels of the
+/// start met writes of the move, and the volume was offline. Torture seed 910031.
+#[test]
+fn an_array_starts_when_the_metadata_of_its_drives_has_moved() {
+    for times in [20, 60] {
+        let (mut bench, bytes) = small("raid5", 2);
+        set_length(&bench, &THREE, LARGE);
+        for (number, drive) in THREE.into_iter().enumerate() {
+            rescanned(&mut bench, drive);
+            bench.sim.drive(drive).expect("it is there").slow_down(times * (number as u32 + 1));
+        }
+        bench.restart(&[]);
+        for drive in THREE {
+            bench.sim.drive(drive).expect("it is there").slow_down(1);
+        }
+        let is_served = |bench: &mut Bench| bench.show("data").state == VolumeState::Optimal;
+        for _ in 0..60 {
+            if is_served(&mut bench) {
+                break;
+            }
+            bench.wait(1);
+        }
+        expect_room(&mut bench, bytes);
+        expect_redundancy(&mut bench, bytes);
+    }
+}
+
 #[test]
 fn a_volume_that_can_do_without_a_drive_has_all_of_it_without_a_restart() {
     for shards in [1, 2] {

@@ -75,8 +75,9 @@ impl Lifecycle {
         awaited.is_empty()
     }
 
-    /// The drives that an array waits for: all that have not answered, unless the array is
-    /// complete. Device names change between starts, so any of these drives may be a member.
+    /// The drives that an array waits for: all whose first look is not over, unless the array is
+    /// complete. Device names change between starts, so any of these drives may be a member. A
+    /// complete array waits for its own drives alone: metadata may be moving to their new end.
     pub(super) fn waits_for(&self, array: &Array, awaited: &[Rc<Drive>]) -> Vec<String> {
         let places = array.places();
         let label = array.label();
@@ -87,10 +88,21 @@ impl Lifecycle {
             && !array.is_apart()
             && with_places.all(|(member, place)| member.replacement.is_none() || place.replacement.is_some())
             && self.arrays.has_all_log_devices(array);
-        if is_complete {
-            return Vec::new();
-        }
-        awaited.iter().map(|drive| drive.name.clone()).collect()
+        let is_own = |drive: &&Rc<Drive>| {
+            let drives = places.iter().flat_map(|place| [&place.drive, &place.replacement]);
+            drives.flatten().any(|own| Rc::ptr_eq(own, drive))
+        };
+        awaited.iter().filter(|drive| !is_complete || is_own(drive)).map(|drive| drive.name.clone()).collect()
+    }
+
+    /// A drive of an array whose metadata is moving to its new end: nothing else may be written to it.
+    fn moving(&self, array: &Array) -> Option<String> {
+        let awaited = self.inventory.awaited();
+        let places = array.places();
+        let mut drives = places.iter().flat_map(|place| [&place.drive, &place.replacement]).flatten();
+        let is_moving =
+            |drive: &&Rc<Drive>| drive.access().is_some() && awaited.iter().any(|one| Rc::ptr_eq(one, drive));
+        drives.find(is_moving).map(|drive| drive.name.clone())
     }
 
     /// Reports the volumes of an array that are not served after its start.
@@ -125,6 +137,13 @@ impl Lifecycle {
     }
 
     async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
+        if let Some(drive) = self.moving(array) {
+            let sentence = format!(
+                "{} cannot be started yet: drive {drive} is being looked at for the first time since the start; try again in a moment",
+                array.names()
+            );
+            return Err(Error::new(ErrorKind::Unavailable, sentence));
+        }
         array.volumes().iter().for_each(|volume| volume.set_refusal(None));
         array.places().iter().filter_map(|place| place.drive.as_ref()).for_each(|drive| drive.note_use());
         array.forget_lost();
