@@ -464,8 +464,7 @@ fn volumes_of_one_array_move_one_after_the_other() {
 }
 
 /// Drives become larger beside all else that happens. Among them are seeds that failed once.
-/// 910031: an array started while the metadata of its drives moved (controller/tests/grown.rs).
-/// 910120 and 910296: mirrors that became longer were filled too far
+/// 910031: an array started while metadata moved (controller/tests/grown.rs). 910120 and 910296: mirrors that became longer were filled too far
 /// (controller/tests/reshape_longer.rs). 910147 and 910306: blocks of data that could not be read hid the label of a drive that had become larger
 /// (controller/tests/grown.rs). Of the harness: 920117, where a file that became longer was truncated behind its label.
 #[test]

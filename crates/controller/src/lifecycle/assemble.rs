@@ -88,21 +88,23 @@ impl Lifecycle {
             && !array.is_apart()
             && with_places.all(|(member, place)| member.replacement.is_none() || place.replacement.is_some())
             && self.arrays.has_all_log_devices(array);
-        let is_own = |drive: &&Rc<Drive>| {
-            let drives = places.iter().flat_map(|place| [&place.drive, &place.replacement]);
-            drives.flatten().any(|own| Rc::ptr_eq(own, drive))
-        };
-        awaited.iter().filter(|drive| !is_complete || is_own(drive)).map(|drive| drive.name.clone()).collect()
+        let waits_for: Vec<&Rc<Drive>> =
+            if is_complete { drives_of(array, awaited) } else { awaited.iter().collect() };
+        waits_for.into_iter().map(|drive| drive.name.clone()).collect()
     }
 
-    /// A drive of an array whose metadata is moving to its new end: nothing else may be written to it.
-    fn moving(&self, array: &Array) -> Option<String> {
+    /// Refuses to start an array while the metadata of one of its drives may be moving to its new
+    /// end: the drive is open, and its first look is not over. Nothing else may be written to it.
+    fn check_nothing_moves(&self, array: &Array) -> Result<()> {
         let awaited = self.inventory.awaited();
-        let places = array.places();
-        let mut drives = places.iter().flat_map(|place| [&place.drive, &place.replacement]).flatten();
-        let is_moving =
-            |drive: &&Rc<Drive>| drive.access().is_some() && awaited.iter().any(|one| Rc::ptr_eq(one, drive));
-        drives.find(is_moving).map(|drive| drive.name.clone())
+        let mut own = drives_of(array, &awaited).into_iter();
+        let Some(drive) = own.find(|drive| drive.access().is_some()) else { return Ok(()) };
+        let sentence = format!(
+            "{} cannot be started yet: drive {} is being looked at for the first time since the start; try again in a moment",
+            array.names(),
+            drive.name
+        );
+        Err(Error::new(ErrorKind::Unavailable, sentence))
     }
 
     /// Reports the volumes of an array that are not served after its start.
@@ -137,13 +139,7 @@ impl Lifecycle {
     }
 
     async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
-        if let Some(drive) = self.moving(array) {
-            let sentence = format!(
-                "{} cannot be started yet: drive {drive} is being looked at for the first time since the start; try again in a moment",
-                array.names()
-            );
-            return Err(Error::new(ErrorKind::Unavailable, sentence));
-        }
+        self.check_nothing_moves(array)?;
         array.volumes().iter().for_each(|volume| volume.set_refusal(None));
         array.places().iter().filter_map(|place| place.drive.as_ref()).for_each(|drive| drive.note_use());
         array.forget_lost();
@@ -507,4 +503,11 @@ fn keep_replacements(array: &Array, next: &mut Label, places: &[SlotContent]) {
             ondisk::Replacement { stale, ..replacement }
         });
     }
+}
+
+/// Those of some drives that have a place in an array, or are being filled for one.
+fn drives_of<'d>(array: &Array, drives: &'d [Rc<Drive>]) -> Vec<&'d Rc<Drive>> {
+    let places = array.places();
+    let own = || places.iter().flat_map(|place| [&place.drive, &place.replacement]).flatten();
+    drives.iter().filter(|drive| own().any(|one| Rc::ptr_eq(one, drive))).collect()
 }
