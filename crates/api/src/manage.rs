@@ -1,6 +1,6 @@
 //! The network port for management: TLS only, and nothing without an account but to sign in.
 
-use crate::tls::{CertificateFiles, Identity};
+use crate::tls::{CertificateFiles, Damage, Identity};
 use env::{Address, Error, ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -14,7 +14,8 @@ pub struct ManagePort {
 }
 
 impl ManagePort {
-    /// Binds an address, and reads the certificate; one is made in the state folder where there is none and none is given.
+    /// Binds an address, and reads the certificate; one is made in the state folder where there is none that can be used,
+    /// and none is given.
     ///
     /// # Errors
     /// When the address cannot be bound, or the certificate cannot be read or made.
@@ -49,6 +50,11 @@ impl ManagePort {
     /// Whether its certificate was made just now.
     pub(crate) fn is_new(&self) -> bool {
         self.identity.is_new
+    }
+
+    /// Why it has another certificate than before.
+    pub(crate) fn damage(&self) -> Option<&Damage> {
+        self.identity.damage.as_ref()
     }
 
     /// What connections are accepted from, and their TLS.

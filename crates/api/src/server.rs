@@ -130,6 +130,10 @@ impl Drop for Server {
 
 /// Has the controller take note of a certificate that was made.
 fn note_certificate(port: &ManagePort, controller: &ControllerHandle) {
+    if let Some(damage) = port.damage() {
+        let effect = "management has another certificate: clients that know the server by its fingerprint need the new one";
+        files::tell_unreadable(controller, damage.file, &damage.why, effect, &damage.sentence);
+    }
     controller.note(Occurrence {
         code: EventCode::AccessCertificate,
         subject: "controller".to_owned(),

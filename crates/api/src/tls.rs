@@ -33,47 +33,99 @@ pub(crate) struct Identity {
     pub(crate) fingerprint: String,
     /// Whether the certificate was made just now.
     pub(crate) is_new: bool,
+    /// Why the one of before is not used.
+    pub(crate) damage: Option<Damage>,
+}
+
+/// A file of the state folder that cannot be used, and was put aside.
+pub(crate) struct Damage {
+    /// Its name.
+    pub(crate) file: &'static str,
+    /// Why: the end of a sentence.
+    pub(crate) why: String,
+    /// What became of it.
+    pub(crate) sentence: String,
 }
 
 impl Identity {
-    /// The certificate of the files that are given; otherwise that of the state folder, which is made if there is none.
-    /// `names`: what the server is called, for one that is made.
+    /// The certificate of the files that are given; otherwise that of the state folder, which is made if there is none, and made anew if
+    /// it cannot be used: it must not keep volumes from their hosts. `names`: what the server is called, for one that is made.
+    ///
+    /// # Errors
+    /// When files that are given cannot be used, or none can be made.
     pub(crate) fn load(given: Option<&CertificateFiles>, state: &Path, names: &[String]) -> Result<Identity> {
-        let own = CertificateFiles { certificate: state.join(CERTIFICATE), key: state.join(KEY) };
-        let is_new = given.is_none() && !(own.certificate.exists() && own.key.exists());
-        if is_new {
-            make(state, names)?;
+        if let Some(given) = given {
+            return Identity::read(given).map_err(|Unusable { file, why }| {
+                let sentence = format!(
+                    "cannot use {} ({why}); give other files with --manage-certificate and --manage-key",
+                    file.display()
+                );
+                Error::new(ErrorKind::WrongKind, sentence)
+            });
         }
-        let files = given.unwrap_or(&own);
-        let unreadable = |file: &Path, why: String| {
-            let sentence = format!(
-                "cannot read {} as PEM ({why}); give other files with --manage-certificate and --manage-key",
-                file.display()
-            );
-            Error::new(ErrorKind::WrongKind, sentence)
-        };
+        let own = CertificateFiles { certificate: state.join(CERTIFICATE), key: state.join(KEY) };
+        let mut damage = None;
+        if own.certificate.exists() && own.key.exists() {
+            match Identity::read(&own) {
+                Ok(identity) => return Ok(identity),
+                Err(unusable) => damage = Some(put_pair_aside(state, &own, unusable)?),
+            }
+        }
+        make(state, names)?;
+        let made = Identity::read(&own)
+            .map_err(|Unusable { file, why }| failed(format!("{}: {why}", file.display())))?;
+        Ok(Identity { is_new: true, damage, ..made })
+    }
+
+    fn read(files: &CertificateFiles) -> std::result::Result<Identity, Unusable> {
+        let unusable = |file: &Path, why: String| Unusable { file: file.to_owned(), why };
         let chain = CertificateDer::pem_file_iter(&files.certificate)
             .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
-            .map_err(|error| unreadable(&files.certificate, error.to_string()))?;
-        let first = chain.first().ok_or_else(|| unreadable(&files.certificate, "it is empty".to_owned()))?;
+            .map_err(|error| unusable(&files.certificate, error.to_string()))?;
+        let first = chain.first().ok_or_else(|| unusable(&files.certificate, "it is empty".to_owned()))?;
         let fingerprint = fingerprint(first);
         let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|error| unreadable(&files.key, error.to_string()))?;
+            .map_err(|error| unusable(&files.key, error.to_string()))?;
         let config = ServerConfig::builder_with_provider(Arc::new(provider::default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-            .map_err(|error| unreadable(&files.certificate, error.to_string()))?;
-        Ok(Identity { config: Arc::new(config), fingerprint, is_new })
+            .map_err(|error| unusable(&files.certificate, error.to_string()))?;
+        Ok(Identity { config: Arc::new(config), fingerprint, is_new: false, damage: None })
     }
+}
+
+/// A certificate or key that no server can prove itself with.
+struct Unusable {
+    file: PathBuf,
+    /// The end of a sentence.
+    why: String,
+}
+
+/// Keeps a certificate and its key aside: one without the other is of no use.
+///
+/// # Errors
+/// When they cannot be moved: nothing replaces them then.
+fn put_pair_aside(state: &Path, own: &CertificateFiles, unusable: Unusable) -> Result<Damage> {
+    let Unusable { file, why } = unusable;
+    let name = if file == own.key { KEY } else { CERTIFICATE };
+    let files = Files::new(state);
+    let sentence = files.set_aside(name, &why);
+    let other = if name == KEY { CERTIFICATE } else { KEY };
+    let other = files.set_aside(other, "its counterpart cannot be read");
+    if own.key.exists() || own.certificate.exists() {
+        return Err(failed(format!("{sentence}; {other}")));
+    }
+    Ok(Damage { file: name, why, sentence })
+}
+
+fn failed(why: String) -> Error {
+    let sentence =
+        format!("cannot make a certificate ({why}); give one with --manage-certificate and --manage-key");
+    Error::new(ErrorKind::System, sentence)
 }
 
 /// Makes a certificate that vouches for itself. Its fingerprint is how clients know it, so that it does not end.
 fn make(state: &Path, names: &[String]) -> Result<()> {
-    let failed = |why: String| {
-        let sentence =
-            format!("cannot make a certificate ({why}); give one with --manage-certificate and --manage-key");
-        Error::new(ErrorKind::System, sentence)
-    };
     let mut params = CertificateParams::default();
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(9999, 12, 31);
@@ -253,5 +305,59 @@ impl ServerCertVerifier for Trusting {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CERTIFICATE, CertificateFiles, Identity, KEY};
+    use std::path::PathBuf;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("softroc-tls-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
+
+    /// A key of which a power cut had left zeros kept the controller, and with it every volume, from being started.
+    #[test]
+    fn a_damaged_certificate_or_key_is_kept_aside_and_made_anew() {
+        let names = ["localhost".to_owned()];
+        for (file, damage) in
+            [(KEY, &b"\0\0\0\0"[..]), (KEY, b""), (CERTIFICATE, b"no PEM"), (CERTIFICATE, b"")]
+        {
+            let state = folder("damaged");
+            let first = Identity::load(None, &state, &names).expect("made");
+            assert!(first.is_new && first.damage.is_none());
+            std::fs::write(state.join(file), damage).expect("it can be written");
+            let second = Identity::load(None, &state, &names).expect("made anew");
+            assert!(second.is_new && second.fingerprint != first.fingerprint);
+            let told = second.damage.expect("it says why");
+            assert_eq!(told.file, file);
+            assert!(
+                told.sentence.contains(&format!("it is kept as {file}.unreadable-1")),
+                "{}",
+                told.sentence
+            );
+            let aside = std::fs::read(state.join(format!("{file}.unreadable-1"))).expect("it is kept");
+            assert_eq!(aside, damage);
+            let third = Identity::load(None, &state, &names).expect("read");
+            assert!(!third.is_new && third.fingerprint == second.fingerprint);
+            std::fs::remove_dir_all(&state).expect("removed");
+        }
+    }
+
+    /// Files that an operator names are the operator's: nothing replaces them.
+    #[test]
+    fn given_files_that_cannot_be_used_are_refused() {
+        let state = folder("given");
+        let file = state.join("mine.pem");
+        std::fs::write(&file, b"no PEM").expect("it can be written");
+        let given = CertificateFiles { certificate: file.clone(), key: file.clone() };
+        let refused = Identity::load(Some(&given), &state, &[]).err().expect("refused");
+        assert!(refused.to_string().contains("mine.pem"), "{refused}");
+        assert!(!state.join(KEY).exists(), "none is made");
+        std::fs::remove_dir_all(&state).expect("removed");
     }
 }

@@ -408,6 +408,45 @@ fn a_logged_write_outlives_a_power_cut_without_a_flush_and_waits_for_no_member()
     }
 }
 
+/// The same crash, of a volume with `logged-write-back`: the memory of the cache is lost with it.
+fn crash_without_memory(bench: &mut Bench) {
+    end(bench, End::Killed);
+    let env = bench.sim.env();
+    let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
+    forgotten.expect("it ends").expect("it is deleted");
+    bench.boot(&[]);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, VolumeState::Optimal, "{:?}", shown.reasons);
+}
+
+/// The log or the drives have every write, whether the log comes after the mode or goes before the crash: the memory of the cache is
+/// never waited for.
+#[test]
+fn logged_write_back_is_never_without_its_writes_for_want_of_memory() {
+    let mut bench = prepared(12, 2, &LOG);
+    bench.ask(set(WriteMode::LoggedWriteBack)).expect("set");
+    bench.write("data", 4096, 7, 4096);
+    crash_without_memory(&mut bench);
+    bench.expect("data", 4096, 7, 4096);
+    bench.wait(30);
+    bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
+    bench.write("data", 8192, 8, 4096);
+    crash_without_memory(&mut bench);
+    bench.expect("data", 8192, 8, 4096);
+    bench.ask(add(&LOG)).expect("it is added");
+    bench.wait(30);
+    let members = written(&bench, &DRIVES);
+    bench.write("data", 16384, 9, 4096);
+    assert_eq!(written(&bench, &DRIVES), members, "it is answered by the log again");
+    // The memory that is here is used, where it is here: nothing newer is on the log.
+    end(&mut bench, End::Killed);
+    bench.boot(&[]);
+    bench.expect("data", 16384, 9, 4096);
+    crash_without_memory(&mut bench);
+    bench.expect("data", 4096, 7, 4096);
+    bench.expect("data", 16384, 9, 4096);
+}
+
 /// Lets so long pass.
 fn sleep(bench: &mut Bench, milliseconds: u64) {
     let env = bench.sim.env();

@@ -489,3 +489,26 @@ fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
     assert!(shown.drives[1].stale_regions > 0);
     assert_eq!([0, 2].map(|slot| shown.drives[slot].state), [DriveState::Online; 2]);
 }
+
+/// Nobody had written to the volume yet: nothing was copied, so nothing was recorded, and the replacement waited at 0 % for ever.
+#[test]
+fn a_drive_of_a_volume_that_nobody_has_written_is_replaced() {
+    let mut bench = Bench::new(30, 2, 6);
+    bench.boot(&[]);
+    bench.create("data", "raid6", &["a", "b", "c", "d", "e"]);
+    let replace = Command::DriveReplace { drive: "b".into(), with: "f".into(), destroy_data: false };
+    bench.ask(replace).expect("it begins");
+    bench.wait(60);
+    assert_eq!(in_slot(&mut bench, 1), ("f".to_owned(), DriveState::Online));
+    let copies = tasks(&mut bench, TaskKind::Replace);
+    assert!(copies.iter().all(|task| task.state == TaskState::Done), "{copies:?}");
+    // The way back, by the guard: what stood in for a drive that failed gives its slot back.
+    let (spare, _) = add_spare(&mut bench, "b");
+    assert_eq!(spare.kind, SpareKind::Global);
+    fail(&mut bench, "c");
+    bench.wait(30);
+    assert_eq!(in_slot(&mut bench, 2), ("b".to_owned(), DriveState::Online));
+    bench.restart(&[]);
+    assert_eq!(in_slot(&mut bench, 1), ("f".to_owned(), DriveState::Online));
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}

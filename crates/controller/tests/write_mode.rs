@@ -167,6 +167,21 @@ fn memory_that_is_not_there_is_not_done_without() {
     bench.refused(ErrorKind::WrongState, Command::LogDiscard(DiscardLog::lacking("data")));
 }
 
+/// A volume with `logged-write-back` and no log device answers writes when the drives have them. The memory was lost with a crash, and it
+/// stayed offline until an operator gave up "acknowledged writes" that were all there.
+#[test]
+fn memory_is_not_waited_for_where_the_drives_have_every_write() {
+    let mut bench = prepared(7, 2, WriteMode::LoggedWriteBack);
+    bench.write("data", 0, 6, STRIP);
+    end(&mut bench, End::Killed);
+    let env = bench.sim.env();
+    let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
+    forgotten.expect("it ends").expect("it is deleted");
+    bench.boot(&DRIVES);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 0, 6, STRIP);
+}
+
 /// The process ends with data in the cache. The drives are taken to another machine, where a host writes newer data, and come back.
 /// The memory is still there; what it says is older than what is on the drives.
 #[test]

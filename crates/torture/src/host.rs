@@ -346,16 +346,17 @@ impl Host {
 
     /// A start failed otherwise than for want of a word. It may, if a drive fails in the middle that the volume cannot do without:
     /// nobody serves a volume whose start could not be recorded there. It may also have lost its log in the middle, and wait for
-    /// that. It is looked at again then.
+    /// that; or have been started by itself meanwhile. It is looked at again then.
     async fn judge_failed_start(&self, error: controller::Error) -> Result<()> {
         if error.kind == controller::ErrorKind::Failed && self.scene.may_fail() {
             self.scene.tell(|| format!("a start failed: {error}"));
             return Ok(());
         }
         let shown = self.show().await?;
+        // A drive that was waited for answered between the look and the order: it is started already, and whether it serves rightly
+        // is judged next.
         if error.kind == controller::ErrorKind::WrongState
-            && !shown.state.serves()
-            && log_devices::waits(self, &shown)?
+            && (shown.state.serves() || log_devices::waits(self, &shown)?)
         {
             return Ok(());
         }

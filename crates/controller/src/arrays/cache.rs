@@ -17,6 +17,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::data_log::{FoundOnLog, RESTORES};
+use crate::arrays::lost_memory::needs_memory;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::modes;
@@ -202,7 +203,7 @@ impl Arrays {
     }
 
     /// What a label says while the cache may have something of its volume: this memory, this start of the machine.
-    fn named(&self) -> Option<KeptLabel> {
+    pub(super) fn named(&self) -> Option<KeptLabel> {
         match &*self.memory.borrow() {
             Memory::Open(open) => Some(KeptLabel { memory: open.id, boot: self.boot() }),
             Memory::None | Memory::Unusable(_) => None,
@@ -310,7 +311,7 @@ impl Arrays {
         };
         let place = place.ok_or_else(|| format!("the cache has no more than {VOLUMES} volumes"))?;
         let named = self.named();
-        if volume.label().kept != named {
+        if volume.label().kept != named && needs_memory(&volume.label()) {
             let name = |label: &mut VolumeLabel| label.kept = named;
             self.relabel(array, volume, name).await.map_err(|error| error.message)?;
         }
@@ -543,7 +544,7 @@ impl Arrays {
             tracing::warn!("'{}' is still said to have data on a log: {error}", volume.name());
             return;
         }
-        if !is_named {
+        if label.kept.is_some() && !is_named {
             return;
         }
         if let Err(error) = self.forget_memory_of(array, volume).await {

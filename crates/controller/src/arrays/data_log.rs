@@ -197,7 +197,15 @@ impl Arrays {
         if volume.id() != Some(id) || volume.has_data_log.get() || volume.label().data_log.is_none() {
             return Ok(()); // Somebody else has seen to it.
         }
-        self.relabel(array, volume, |label| label.data_log = None).await?;
+        let is_logged = volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::LoggedWriteBack);
+        let ended = |label: &mut VolumeLabel| {
+            label.data_log = None;
+            if is_logged && label.write_mode == WriteMode::LoggedWriteBack {
+                // Every acknowledged write is on the drives: the memory is not waited for.
+                label.kept = None;
+            }
+        };
+        self.relabel(array, volume, ended).await?;
         self.give_data_log(id, DataLogTerms::None).await?;
         if !volume.restores.replace(false) {
             return Ok(());
@@ -228,8 +236,9 @@ impl Arrays {
         if start_bytes < on.start_bytes + on.len_bytes {
             return; // Its journal was made when there was none beside it; the next one is shorter.
         }
-        let identity = self.new_uuid();
+        let (identity, memory) = (self.new_uuid(), self.named());
         let named = |label: &mut VolumeLabel| {
+            label.kept = label.kept.or(memory);
             let on = label.journal.as_ref().and_then(|journal| journal.log.as_ref());
             label.data_log = on.map(|on| DataLogLabel {
                 id: identity,

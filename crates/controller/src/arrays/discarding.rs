@@ -190,12 +190,15 @@ impl Arrays {
         }
     }
 
-    /// What is lost with the records of a volume on log devices.
+    /// What is lost with the records of a volume on log devices. A write with FUA that a record of the journal carries is in the drives'
+    /// caches alone until the record is retired (`engine::stripe::journal`).
     pub(super) fn lost_with_records(&self, volume: &Volume) -> String {
         let label = volume.label();
         let interrupted = "interrupted writes are not finished, and their regions are resynced";
         match label.data_log.filter(|_| !self.is_in_memory(label.kept)) {
-            None => format!("lost: no acknowledged write; {interrupted}"),
+            None => format!(
+                "lost: nothing that a flush covered; writes with FUA that were answered last may be lost if the drives were without power since; {interrupted}"
+            ),
             Some(log) => {
                 let most = log.len_bytes.min(label.capacity_bytes) / CELL.0;
                 format!(

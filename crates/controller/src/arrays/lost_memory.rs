@@ -4,7 +4,8 @@
 //! - Such a volume is not started: its acknowledged writes may lie in the memory of another state or cache folder.
 //! - An operator gives the memory up (`log discard`). From then on it is as after a power cut: records of the data log are replayed,
 //!   and nothing that they have is lost.
-//! - With `logged-write-back` the log or the drives have every acknowledged write: the volume is started by itself.
+//! - With `logged-write-back` the log or the drives have every acknowledged write: the volume is started by itself. While it has no
+//!   data log, its label names no memory at all ([`needs_memory`]).
 //! - How long a memory is, is remembered in the state folder (`cache.toml`): no more blocks than that can be lost with it.
 
 use crate::arrays::Arrays;
@@ -194,6 +195,12 @@ impl Arrays {
             blocks => format!("lost: {} of 4 KiB, bytes {}", counted(blocks, "block"), listed.join(", ")),
         }
     }
+}
+
+/// Whether a volume that is being cached has to have its label name the memory. With `logged-write-back` the drives have every
+/// acknowledged write until a data log begins, and that names it.
+pub(super) fn needs_memory(label: &VolumeLabel) -> bool {
+    label.write_mode != WriteMode::LoggedWriteBack || label.data_log.is_some() || label.kept.is_some()
 }
 
 /// How many blocks of the cache a run of bytes touches.

@@ -493,22 +493,17 @@ impl Arrays {
         self.events.report(EventCode::DriveReplaced, Subject::both(&new.name, &array), cause, &effect, text);
     }
 
+    /// A task finds nothing left to copy to a replacement: it takes its slot, also where nothing was
+    /// ever written and so no copy is recorded.
+    pub(crate) fn note_full_replacement(&self, array: &Array) {
+        array.work.changed.notify(&self.env);
+    }
+
     /// Replacements that are current in everything that was ever written take their slots.
     pub(crate) async fn promote_complete(self: &Rc<Self>, array: &Rc<Array>) {
         for slot in 0..array.places().len() {
             let _turn = array.metadata.take(1).await;
-            let label = array.label();
-            let Some(member) = label.member.get(slot) else { break };
-            let is_complete = member.is_online()
-                && member
-                    .replacement
-                    .as_ref()
-                    .filter(|replacement| !array.is_unfillable(replacement.uuid))
-                    .is_some_and(|replacement| array.left(&replacement.stale).is_empty())
-                && array.places()[slot].replacement.is_some()
-                && array.lost.borrow().is_empty();
-            if is_complete
-                && array.is_running()
+            if is_full(array, slot)
                 && let Err(error) = self.promote(array, slot).await
             {
                 let names = array.names();
@@ -581,4 +576,20 @@ impl Arrays {
             text,
         );
     }
+}
+
+/// Whether any slot has a replacement that can take it now.
+pub(super) fn has_full_replacement(array: &Array) -> bool {
+    (0..array.places().len()).any(|slot| is_full(array, slot))
+}
+
+/// Whether the replacement of a slot is current in everything that was ever written, and can take it.
+fn is_full(array: &Array, slot: usize) -> bool {
+    let label = array.label();
+    let Some(member) = label.member.get(slot).filter(|member| member.is_online()) else { return false };
+    let replacement = member.replacement.as_ref().filter(|one| !array.is_unfillable(one.uuid));
+    replacement.is_some_and(|one| array.left(&one.stale).is_empty())
+        && array.places().get(slot).is_some_and(|place| place.replacement.is_some())
+        && array.lost.borrow().is_empty()
+        && array.is_running()
 }

@@ -8,6 +8,7 @@ use crate::arrays::array::Array;
 use crate::arrays::bitmap_clearer::{FLUSH_AGAIN_AFTER, is_busy};
 use crate::arrays::failures::{FailureReport, failing};
 use crate::arrays::initialised::InitReport;
+use crate::arrays::members::has_full_replacement;
 use crate::arrays::noting::note_change;
 use crate::arrays::replacement::Ending;
 use crate::arrays::volume::Volume;
@@ -271,18 +272,20 @@ impl Arrays {
             !matches!(report.what, What::Current { is_awaited: false, .. } | What::Copied(..))
         };
         let lost = || !work.lost_replacements.borrow().is_empty();
+        let full = || has_full_replacement(&array);
         loop {
-            let waiting = || !work.to_record.borrow().is_empty() || lost();
+            let waiting = || !work.to_record.borrow().is_empty() || lost() || full();
             work.changed.wait_until(&self.env, || waiting() || running.stopped.get()).await;
             // Others follow, as a rule: they are recorded together. But the last ones are not waited with.
             let until = self.env.now() + CHECKPOINT;
             let at_once = || {
                 let reports = work.to_record.borrow();
-                lost() || running.stopped.get() || reports.iter().any(urgent) || completes(&array, &reports)
+                let at_once = lost() || full() || running.stopped.get();
+                at_once || reports.iter().any(urgent) || completes(&array, &reports)
             };
             wait_or(&self.env, &work.changed, at_once, until).await;
             let reports = work.to_record.take();
-            if reports.is_empty() && !lost() {
+            if reports.is_empty() && !lost() && !full() {
                 if running.stopped.get() {
                     return;
                 }

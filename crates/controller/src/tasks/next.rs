@@ -131,8 +131,11 @@ impl Tasks {
             Err(next) => return next,
         };
         if left.is_empty() {
-            let recorded = "what was copied is recorded, and the drive takes the slot";
-            return if is_filled { Next::Wait(recorded.to_owned()) } else { Next::Done };
+            if !is_filled {
+                return Next::Done;
+            }
+            self.arrays.note_full_replacement(array);
+            return Next::Wait("what was copied is recorded, and the drive takes the slot".to_owned());
         }
         let drive = DriveIndex(about.slot.unwrap_or_default());
         let kind =
