@@ -1,6 +1,6 @@
 # make run    installs what it needs, builds, and takes the tour
 # make test   installs the test tools and runs every test
-# The other targets are longer or for measuring; docs/testing.md says what each is for.
+# The other targets run longer, or measure: docs/develop/testing.md.
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
@@ -46,13 +46,13 @@ test-long: tools-long
 test-md: tools-test
 	MD_TESTS=all $(CARGO) test -p softroc --test md --test examine
 
-# A Debian package of the release build in target/package: docs/service.md
+# A Debian package of the release build in target/package: docs/operate/service.md
 package: tools-build
 	@scripts/need --packages debhelper
 	$(CARGO) build --release -p softroc --features png
 	scripts/package target/release/softroc target/package
 
-# One file that needs no library of the system: docs/service.md
+# One file that needs no library of the system: docs/operate/service.md
 static: tools-build
 	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p softroc --features png --target $(STATIC)
 
@@ -75,19 +75,21 @@ ASAN_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 asan-parity: tools-build
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test -p parity --tests --target $(ASAN_TARGET) --target-dir target/asan
 
-# Every decoder of outside bytes under a coverage-guided engine; SECONDS for each, TARGETS to take some: docs/fuzzing.md
+# Every decoder of outside bytes under a coverage-guided engine, SECONDS for each; TARGETS selects
+# some: docs/develop/fuzzing.md
 SECONDS = 300
 fuzz: tools-build
 	@scripts/need g++
 	scripts/fuzz $(SECONDS) $(TARGETS)
 
-# Plants defects, one at a time, in a copy of the sources, and sees which tests catch them; MUTANTS=name,name to take some,
-# KEEP=1 to leave out what was caught before the sources changed: docs/torture.md
+# Plants defects, one at a time, in a copy of the sources: the tests must catch them. MUTANTS=name,name
+# selects some, KEEP=1 skips those caught on earlier sources: docs/develop/torture.md
 mutants: tools-build
 	@scripts/need python3
 	scripts/mutants/run $(if $(MUTANTS),--only $(MUTANTS)) $(if $(KEEP),--keep)
 
-# Seeds of torture that count as evidence for the sources as they are, and what passed in evidence/; EVIDENCE says how many: docs/torture.md
+# Torture seeds as evidence for the sources as they are, kept in evidence/. EVIDENCE is their number:
+# docs/develop/torture.md
 EVIDENCE = 5000
 evidence: tools-build
 	@scripts/need python3

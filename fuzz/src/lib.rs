@@ -2,7 +2,8 @@
 //!
 //! A [`Target`] takes an input, decodes it with the product's code and panics where a promise is broken. The same
 //! definition serves the ordinary test (`tests/replay.rs`: the corpus, then a fixed number of mutations from a fixed
-//! seed) and a coverage-guided engine (`src/bin/engine.rs`, started by `make fuzz`). `docs/fuzzing.md` is the manual.
+//! seed) and a coverage-guided engine (`src/bin/engine.rs`, started by `make fuzz`). The manual is
+//! `docs/develop/fuzzing.md`.
 //!
 //! # What every target promises, whatever the input
 //! - No panic, which in the test profile includes every overflow of arithmetic.

@@ -117,7 +117,7 @@ fn the_corpus_is_small_and_of_targets_that_there_are() {
             bytes += files(&folder(kind, &target)).iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
         }
     }
-    assert!(bytes <= MOST_BYTES, "the corpus has {bytes} bytes; merge it, as docs/fuzzing.md says");
+    assert!(bytes <= MOST_BYTES, "{bytes} bytes: merge the corpus (docs/develop/fuzzing.md)");
 }
 
 /// A count that does not see what is held would let everything pass.

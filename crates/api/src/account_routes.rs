@@ -120,7 +120,7 @@ fn read<T>(body: Body<T>) -> Result<T> {
         let what = if what.contains("password") { "a field is not of its kind" } else { what };
         Error::new(
             ErrorKind::Invalid,
-            format!("that cannot be read: {what}; docs/manage.md lists the fields"),
+            format!("that cannot be read: {what}; docs/formats/http-api.md lists the fields"),
         )
     })
 }

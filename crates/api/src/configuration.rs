@@ -90,7 +90,10 @@ async fn restore(
         Ok(Json(order)) => answered(restored(&desk, &caller, order).await),
         Err(rejection) => {
             let what = rejection.body_text();
-            refuse(ErrorKind::Invalid, &format!("that is no saved configuration: {what}; see docs/config.md"))
+            refuse(
+                ErrorKind::Invalid,
+                &format!("that is no saved configuration: {what}; see docs/operate/config.md"),
+            )
         }
     }
 }

@@ -208,7 +208,7 @@ async fn ask(
         },
         Err(_) => refuse(
             ErrorKind::Invalid,
-            "that cannot be read; expected such as ?since_s=86400&volume=data&points=24, see docs/api.md",
+            "that cannot be read; expected such as ?since_s=86400&volume=data&points=24, see docs/formats/http-api.md",
         ),
     }
 }

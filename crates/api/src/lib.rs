@@ -1,7 +1,7 @@
 //! The control socket: the controller's [`Command`](controller::Command)s as JSON over HTTP.
 //!
 //! `POST /v1/command` takes any command and answers its reply, or an error with a kind and a sentence
-//! (`docs/api.md` lists all of them, with examples):
+//! (`docs/formats/http-api.md` lists all of them, with examples):
 //!
 //! ```text
 //! $ curl --unix-socket softroc-data/control.sock http://localhost/v1/command \

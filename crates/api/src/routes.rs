@@ -43,12 +43,15 @@ pub(crate) fn router(desk: Desk) -> Router {
         .merge(crate::configuration::router())
         .merge(crate::history::router())
         .fallback(|| async {
-            refuse(ErrorKind::NotFound, "there is nothing at this address; docs/api.md lists what there is")
+            refuse(
+                ErrorKind::NotFound,
+                "there is nothing at this address; docs/formats/http-api.md lists what there is",
+            )
         })
         .method_not_allowed_fallback(|| async {
             refuse(
                 ErrorKind::Invalid,
-                "this address does not take that method; docs/api.md lists what there is",
+                "this address does not take that method; docs/formats/http-api.md lists what there is",
             )
         })
         .layer(middleware::from_fn_with_state(desk.clone(), gate::gate));

@@ -1,4 +1,4 @@
-//! Events: their numbers, and the list of their kinds, from which `docs/events.md` is made. To make it anew after a change
+//! Events: their numbers, and the list of their kinds, from which `docs/operate/events.md` is made. To make it anew after a change
 //! of that list: `SOFTROC_WRITE_DOCS=1 cargo test -p controller --test controller events::`.
 
 #![allow(clippy::disallowed_methods, reason = "the table is compared with a file of the sources")]
@@ -53,12 +53,12 @@ fn the_table_of_events_is_current() {
     for code in EventCode::ALL {
         writeln!(made, "| `{}` | {} | {} |", code.code(), code.severity(), code.meaning()).unwrap();
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/events.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/events.md");
     if std::env::var_os("SOFTROC_WRITE_DOCS").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
-    let kept = std::fs::read_to_string(&path).expect("docs/events.md");
-    assert!(kept == made, "docs/events.md is not current: see the top of this test");
+    let kept = std::fs::read_to_string(&path).expect("docs/operate/events.md");
+    assert!(kept == made, "docs/operate/events.md is not current: see the top of this test");
 }
 
 #[test]

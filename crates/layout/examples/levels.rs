@@ -1,4 +1,5 @@
-//! Prints `docs/levels.md` from the table of levels: `cargo run -p layout --example levels > docs/levels.md`.
+//! Prints `docs/operate/levels.md` from the table of levels:
+//! `cargo run -p layout --example levels > docs/operate/levels.md`.
 
 use layout::{Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement, Shape, picture};
 use std::fmt::Write as _;
@@ -73,18 +74,12 @@ pub fn document() -> String {
     for level in Level::ALL {
         example_line(&mut text, level);
     }
-    text.push_str("\n## Where the strips are\n\n");
+    text.push_str("\n## Layouts\n\n");
     text.push_str(LEGEND);
     for level in Level::ALL {
         let row = level.row();
-        let _ = writeln!(
-            text,
-            "\n### {} (`{}`)\n\n{}{}.\n",
-            row.title,
-            row.name,
-            first_upper(row.summary),
-            choices(row)
-        );
+        let about = format!("{}.{}", first_upper(row.summary), choices(row));
+        let _ = writeln!(text, "\n### {} (`{}`)\n\n{}\n", row.title, row.name, wrapped(&about));
         text.push_str("```text\n");
         let figures: Vec<String> = figures(level).iter().map(figure_text).collect();
         text.push_str(&figures.join("\n"));
@@ -103,8 +98,26 @@ fn choices(row: &LevelRow) -> String {
     let mirrors: Vec<String> = row.mirror_arrangements.iter().map(|one| format!("`{one}`")).collect();
     match [parity, mirrors].concat() {
         names if names.is_empty() => String::new(),
-        names => format!(". Arrangements: {} (the default), {}", names[0], names[1..].join(", ")),
+        names => format!(" Values of `--layout`: {} (default), {}.", names[0], names[1..].join(", ")),
     }
+}
+
+/// The text in lines of at most 100 columns.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        let (gap, start) = match column {
+            0 => ("", 0),
+            _ if column + 1 + width > 100 => ("\n", 0),
+            _ => (" ", column + 1),
+        };
+        lines.push_str(gap);
+        lines.push_str(word);
+        column = start + width;
+    }
+    lines
 }
 
 fn range(from: impl ToString, to: impl ToString) -> String {
@@ -156,30 +169,34 @@ fn example_line(text: &mut String, level: Level) {
 const HEAD: &str = "\
 # Levels
 
-Printed from the table of levels by `cargo run -p layout --example levels > docs/levels.md`; a test holds that it is
-up to date.
+All RAID levels, with their fault tolerance and the places of data and parity on the drives.
 
-*n* is the number of drives, *s* of spans, *w* = *n* / *s* of drives in a span, *c* of copies. *Usable* counts drives.
-*Survives* is how many drives may be lost at a time without loss of data: whichever they are, and when they are the
-luckiest ones. The *write penalty* is the number of accesses on drives for a small random write of the host when all
-drives work; levels with parity pay less than the textbook's 4 and 6 where they have few drives, since reading the
-other data is cheaper there than reading old data and old parity. Strips have 4 KiB to 1 MiB, a power of two.
+- `n`: number of drives; `s`: number of spans; `w` = `n / s`: drives per span; `c`: copies.
+- *Usable*: capacity, in drives.
+- *May fail*: how many drives may fail at a time without loss of data, whichever they are.
+- *At best*: the same for the most favourable drives.
+- *Write I/Os*: accesses to drives for a small random write of an optimal volume. Parity levels with
+  few drives need less than the usual 4 or 6: SoftROC then reads the other data instead of old data
+  and old parity.
 
-| level | name | drives | spans of drives | usable | survives any | survives at best | write penalty |
+Strips have 4 KiB to 1 MiB, a power of two. RAID 1E keeps 2 copies by default. RAID 5EE survives
+another failure after the rebuild into its distributed spare.
+
+| level | name | drives | spans of drives | usable | may fail | at best | write I/Os |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 const EXAMPLE: &str = "
-RAID 5EE survives another loss after what was lost has been rebuilt into its spare strips. RAID 1E keeps 2 copies
-unless told otherwise.
+The same for 12 drives, or the nearest possible number, with the default number of spans:
 
-On 12 drives, or as many as there can be, in as many spans as by default:
-
-| level | drives | spans | usable | survives any | survives at best | write penalty |
+| level | drives | spans | usable | may fail | at best | write I/Os |
 | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 const LEGEND: &str = "\
-The figures show the first rows of the drives. A number is a data strip, counted in the order of the volume's bytes; a
-prime marks a further copy; P and Q are parity, S is a spare strip. A bar parts spans.
+The figures show the first rows of the drives. A number is a data strip, in the order of the bytes
+of the volume. A prime marks a further copy. P and Q are parity, S is a spare strip. A bar separates
+spans.
+
+`cargo run -p layout --example levels > docs/operate/levels.md` generates this page.
 ";

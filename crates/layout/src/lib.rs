@@ -44,7 +44,7 @@
 //! | `cell.rs` | [`Cell`], [`Role`], the indexes |
 //! | `picture.rs` | [`picture()`]: a layout for people |
 //!
-//! `docs/levels.md` is printed from the table. A new level is a file, a row, and a variant of [`Level`]; a new
+//! `docs/operate/levels.md` is printed from the table. A new level is a file, a row, and a variant of [`Level`]; a new
 //! arrangement is a line in `rule.rs`.
 //!
 //! # What cannot be said

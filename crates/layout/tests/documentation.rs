@@ -13,8 +13,8 @@ use units::StripSize;
 #[test]
 fn the_document_on_levels_is_up_to_date() {
     assert!(
-        include_str!("../../../docs/levels.md") == document(),
-        "docs/levels.md is not what the table of levels says; print it anew: cargo run -p layout --example levels > docs/levels.md"
+        include_str!("../../../docs/operate/levels.md") == document(),
+        "docs/operate/levels.md is not what the table of levels says; print it anew: cargo run -p layout --example levels > docs/operate/levels.md"
     );
 }
 

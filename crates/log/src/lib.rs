@@ -17,9 +17,9 @@
 //! | `replay` | which records count after a crash, which need copies, and what they leave to be written | the controller |
 //!
 //! `tests/model` goes through every order in which the steps of the protocol can happen, with a crash after each, and again in
-//! the replay, for the ring and the replay as they are; defects that are planted there are found. Why the protocol is right is in
-//! ARCHITECTURE.md ("The write hole"), and at the top of the engine's `journal`. `tests/destage` does the same for `destages` and
-//! `intent`, which nothing asks yet; docs/log.md has their rules, and what breaks without each.
+//! the replay, for the ring and the replay as they are; defects that are planted there are found. Why the protocol is right:
+//! docs/develop/design/write-hole.md, and the top of the engine's `journal`. `tests/destage` does the same for `destages` and
+//! `intent`, which no product path uses: docs/develop/decisions/0033-no-log-without-redundancy.md.
 //!
 //! # What it does not know
 //! What a log outlives is a property of where it lies: on the members, on a device, in memory that outlives the process. Nothing

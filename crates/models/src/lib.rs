@@ -25,7 +25,7 @@
 //! # Where to look
 //! | for | look at |
 //! | --- | --- |
-//! | what a drive's or a controller's parameters mean | `catalog/keys.rs`; `docs/predict.md` |
+//! | what a drive's or a controller's parameters mean | `catalog/keys.rs`; `docs/plan/models.md` |
 //! | reading the catalog's files | `catalog/` |
 //! | where a sector is, how long a seek takes | `rotating/geometry.rs`, `rotating/seek.rs` |
 //! | what the actuator does next, caches and read-ahead | `rotating/mod.rs`, `rotating/cache.rs` |

@@ -87,7 +87,7 @@ impl Channel {
         let unknown = |pattern: &&String| !EventCode::ALL.iter().any(|code| matches(pattern, code.code()));
         match self.codes.iter().find(unknown) {
             Some(code) => wrong(format!(
-                "there is no event '{code}'; docs/events.md lists the codes, and 'drive.*' means all of drives"
+                "there is no event '{code}'; docs/operate/events.md lists the codes, and 'drive.*' means all of drives"
             )),
             None => Ok(target),
         }

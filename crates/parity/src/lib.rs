@@ -43,7 +43,7 @@
 //! - Any length and alignment is taken. Results on whole cache lines are fastest.
 //! - Every operation is one pass over memory: each source byte is read once, each result byte written once.
 //! - A refused call has written nothing.
-//! - Costs, one core with AVX-512: 5 ns (one strip) to 35 ns (eight) a call, then what memory gives (`docs/benchmarks.md`, Parity).
+//! - Costs, one core with AVX-512: 5 ns (one strip) to 35 ns (eight) a call, then what memory gives (`docs/plan/performance.md`, Parity).
 
 mod check;
 mod error;

@@ -157,7 +157,8 @@ fn a_cache_takes_no_more_memory_however_long_it_is_full() {
     assert!(marks > 0, "the load never filled the cache to its mark");
     let (full, last) = (tables[rounds / 4], tables[rounds - 1]);
     assert!(last <= full + full / 50, "what is out grows: {tables:?}");
-    // As docs/cache.md says of the worst load for them: small writes, each in a stripe of its own. Here is the bench's memory, too.
+    // The limit in docs/operate/cache.md, for the worst load: small writes, each in a stripe of its own. It includes the
+    // memory of the benchmark.
     let most = CACHE.0 as usize / 100 * 15;
     assert!(tables.iter().all(|out| *out <= most), "tables take more than 15 % of the cache: {tables:?}");
 }

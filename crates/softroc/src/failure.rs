@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// Why a command did not do what it was asked, or what is wrong with what it found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
-    /// For programs: see `docs/api.md`.
+    /// For programs: see `docs/operate/scripting.md`.
     kind: String,
     #[serde(rename = "message")]
     sentence: String,

@@ -389,18 +389,3 @@ fn explain_says_that_a_write_is_absorbed() {
     let json = controller.json(&["explain", "--volume", "data", "write", "8K@1M"]);
     assert!(json["explanation"]["cache"].as_str().is_some_and(|text| text.contains("absorbed")), "{json}");
 }
-
-#[test]
-fn the_examples_of_the_documents_run() {
-    let Some((controller, _memory)) = cached("wb-example") else { return };
-    let run = |page| {
-        common::run_examples(page, |command| {
-            let words: Vec<&str> = command.split(' ').collect();
-            assert_eq!(words[0], "softroc");
-            controller.softroc(&words[1..]).ok()
-        })
-    };
-    let examples = run(include_str!("../../../docs/cache.md"));
-    assert!(examples >= 7, "{examples}");
-    assert_eq!(run(include_str!("../../../docs/log-device.md")), 3);
-}

@@ -1,35 +1,9 @@
-//! The configuration saved and restored: `docs/config.md` runs, and nothing is lost with the state folder but times.
+//! The configuration saved and restored: a restore brings back everything but times (`docs/operate/config.md`).
 
 mod common;
 
-use common::{Controller, run_examples};
+use common::Controller;
 use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
-
-const DOCUMENT: &str = include_str!("../../../docs/config.md");
-
-#[test]
-fn the_example_runs() {
-    let controller = Controller::new("config-example");
-    let drives = controller.file_drives(4);
-    controller.create("data", "raid5", &drives[..3]).ok();
-    controller.softroc(&["spare", "add", &drives[3]]).ok();
-    controller.wait_optimal("data");
-    let programs = Path::new(env!("CARGO_BIN_EXE_softroc")).parent().expect("a folder");
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    let shell = |line: &str| {
-        let output = Command::new("sh")
-            .args(["-c", line])
-            .current_dir(&controller.folder.0)
-            .env("PATH", &path)
-            .env("SOFTROC_STATE", controller.state())
-            .output()
-            .expect("a shell");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
-    assert!(run_examples(DOCUMENT, shell) >= 5);
-}
 
 /// What is shown of everything, without times and what is counted. Lists are in the order of their texts: which array comes first is
 /// not configured.

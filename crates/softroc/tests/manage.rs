@@ -1,4 +1,4 @@
-//! Management over the network, and who may do what: `docs/manage.md` runs, and the outside is curl and openssl.
+//! Management over the network, roles, and limits on clients; judged from outside by curl and openssl.
 
 mod common;
 
@@ -6,18 +6,6 @@ use common::managed::{Managed, address, managed};
 use common::{Controller, have, skipped, softroc};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-
-const DOCUMENT: &str = include_str!("../../../docs/manage.md");
-
-#[test]
-fn the_example_runs() {
-    let managed = managed("manage-example", &[]);
-    let document = DOCUMENT
-        .replace("softroc-data/", "state/")
-        .replace("=FINGERPRINT", &format!("={}", managed.fingerprint))
-        .replace("https://127.0.0.1:8443", &managed.address);
-    assert!(common::run_examples(&document, |line| managed.shell(line)) >= 8);
-}
 
 #[test]
 fn a_role_may_what_the_matrix_says_and_events_name_who_did_it() {

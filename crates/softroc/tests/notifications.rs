@@ -1,17 +1,14 @@
 //! Notifications, judged by those who get them: Debian's snmptrapd, rsyslogd and journald, Python's aiosmtpd, and a webhook of our own.
-//! `docs/notifications.md` runs.
 
 mod common;
 
-use common::{Controller, have, run, run_examples, skipped, until};
+use common::{Controller, have, run, skipped, until};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-
-const DOCUMENT: &str = include_str!("../../../docs/notifications.md");
 
 /// A program that is ended with the test.
 struct Sink(Child);
@@ -370,23 +367,4 @@ fn what_makes_no_sense_is_refused() {
     let answer = controller.softroc(&["notify", "test", "hook"]);
     assert!(answer.code != 0 && answer.stderr.contains("others may write to it"), "{}", answer.stderr);
     assert!(!Path::new(&hooked).exists());
-}
-
-#[test]
-fn the_example_runs() {
-    let controller = Controller::new("notify-example");
-    let folder = controller.folder.path();
-    let programs = Path::new(env!("CARGO_BIN_EXE_softroc")).parent().expect("a folder");
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    let shell = |line: &str| {
-        let output = Command::new("sh")
-            .args(["-c", line])
-            .current_dir(&folder)
-            .env("PATH", &path)
-            .env("SOFTROC_STATE", controller.state())
-            .output()
-            .expect("a shell");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
-    assert!(run_examples(&DOCUMENT.replace("/etc/softroc/", &format!("{folder}/")), shell) >= 5);
 }

@@ -1,4 +1,4 @@
-//! What scripts rely on: one JSON object, exit codes, several operands, events as they come (`docs/api.md`).
+//! What scripts rely on: one JSON object, exit codes, several operands, events as they come (`docs/operate/scripting.md`).
 
 mod common;
 

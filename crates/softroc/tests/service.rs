@@ -191,15 +191,15 @@ fn there_is_a_page_for_every_command_and_shells_complete_them() {
     }
 }
 
-/// What systemd makes of the line of docs/attach.md for `/etc/fstab`: the disk is attached before it is mounted, and, as a stop goes
-/// the other way round, detached when it is unmounted.
+/// What systemd makes of the line for `/etc/fstab` in docs/operate/attach.md: the disk is attached before it is
+/// mounted, and a stop, in reverse order, detaches it after it is unmounted.
 #[test]
 fn a_disk_in_fstab_is_attached_before_it_is_mounted() {
     let generator = "/usr/lib/systemd/system-generators/systemd-fstab-generator";
     if !Path::new(generator).exists() {
         return skipped("what systemd makes of /etc/fstab", "systemd is not installed");
     }
-    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/attach.md");
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/attach.md");
     let manual = std::fs::read_to_string(manual).expect("a manual");
     let line = manual.lines().find(|line| line.starts_with("/dev/softroc/data  /srv"));
     let folder = Folder::new("fstab");

@@ -138,10 +138,10 @@ fn a_hook_has_events_sent_by_v3() {
         daemon(&controller, "snmptrapd", &settings, &["-n", "-On", &format!("udp:127.0.0.1:{port}")]);
     let heard = || String::from_utf8_lossy(&std::fs::read(&told).unwrap_or_default()).into_owned();
     until("snmptrapd listens", || heard().contains("NET-SNMP version"));
-    // As docs/notifications.md has it.
-    let example = include_str!("../../../docs/notifications.md");
+    // As docs/operate/notifications.md has it.
+    let example = include_str!("../../../docs/operate/notifications.md");
     let script =
-        example.split("```\n#!/bin/sh\n# /etc/softroc/hooks.d/snmp-v3\n").nth(1).expect("the script");
+        example.split("```text\n#!/bin/sh\n# /etc/softroc/hooks.d/snmp-v3\n").nth(1).expect("the script");
     let script = script.split("```").next().expect("its end");
     let folder = controller.folder.file("snmp");
     std::fs::create_dir(&folder).expect("a folder");

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Controller, Folder, have, judged, pattern, run_examples, skipped, until};
+use common::{Controller, Folder, have, judged, pattern, skipped, until};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -514,22 +514,4 @@ fn perccli_status_prints_its_tables() {
     tool.ok("/c0/e252/s2 set offline");
     let (code, text) = look();
     assert!(code == 2 && text.contains("Pdgd") && text.contains("Offln"), "{code}: {text}");
-}
-
-#[test]
-fn the_examples_of_the_document_run() {
-    let tool = Tool::new("storcli-examples");
-    tool.controller.file_drives(4);
-    let bin = tool.path("bin");
-    std::fs::create_dir(&bin).expect("a folder");
-    for name in ["softroc", "storcli64"] {
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_softroc"), format!("{bin}/{name}")).expect("a link");
-    }
-    let document = include_str!("../../../docs/storcli.md");
-    let examples = run_examples(document, |line| {
-        let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
-        let output = tool.command("sh").env("PATH", path).args(["-c", line]).output().expect("a shell");
-        said(&output)
-    });
-    assert!(examples >= 5, "{examples}");
 }

@@ -237,25 +237,3 @@ fn a_program_is_the_beeper() {
     storcli(&["/c0", "set", "alarm=silence"]).ok();
     assert_ne!(storcli(&["/c0", "set", "alarm=loud"]).code, 0);
 }
-
-#[test]
-fn the_page_is_what_happens() {
-    let controller = Controller::new("watch-page");
-    controller.volume("data", "raid1", 2);
-    controller.wait_optimal("data");
-    controller.wait_synced("data");
-    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_softroc")).parent().expect("a folder");
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    let examples = common::run_examples(include_str!("../../../docs/monitoring/live.md"), |line| {
-        let shell = Command::new("sh")
-            .args(["-c", line])
-            .current_dir(&controller.folder.0)
-            .env("PATH", &path)
-            .env("SOFTROC_STATE", controller.state())
-            .stdin(Stdio::null())
-            .output()
-            .expect("a shell");
-        String::from_utf8_lossy(&shell.stdout).replace('\n', " ")
-    });
-    assert_eq!(examples, 9);
-}

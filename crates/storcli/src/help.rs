@@ -33,7 +33,7 @@ show [ctrlcount]                                     -v
 /cx/fall show [all]   /cx/fall import [preview]   /cx/fall del
 /cx/bbu show   /cx/cv show                           (there are none: refused)
 
-docs/storcli.md says what each does, and what is refused. SoftROC's own commands: softroc --help
+docs/operate/storcli.md says what each does, and what is refused. SoftROC's own commands: softroc --help
 ";
 
 /// The help.

@@ -1,5 +1,5 @@
 //! The grammar of StorCLI over SoftROC: the words of its command line in, [`Command`]s of the controller and an answer out,
-//! as text or as JSON (`docs/storcli.md`).
+//! as text or as JSON (`docs/operate/storcli.md`).
 //!
 //! Tools that were written for controllers of that family read and change a SoftROC through it. What SoftROC does not have is
 //! refused in the same form, with a number and a sentence; nothing is accepted and ignored.

@@ -8,7 +8,8 @@
 //! | `work` | what was asked of either, and how long it took |
 //! | `node_md` | the series of node_exporter for Linux md, for rules and panels that are made for these |
 //!
-//! Names are listed in `docs/monitoring/README.md`. They are stable: rules and panels rely on them.
+//! Each metric has a help text; `docs/operate/monitoring.md` has the most important ones. Names are stable: rules and panels rely
+//! on them.
 
 mod controller;
 mod drives;

@@ -80,7 +80,7 @@ async fn set(
 fn read(name: String, body: std::result::Result<Json<Set>, JsonRejection>) -> Result<Kept> {
     let wrong = |what: String| {
         // What is wrong, and not what was sent: that may be secret.
-        let sentence = format!("that is no channel: {what}; docs/notifications.md lists the fields");
+        let sentence = format!("that is no channel: {what}; docs/formats/http-api.md lists the fields");
         Error::new(ErrorKind::Invalid, sentence)
     };
     let Json(Set { secret, mut channel }) =

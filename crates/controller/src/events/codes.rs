@@ -1,4 +1,4 @@
-//! Every kind of event: its stable code, how much it matters, what it means. The one definition; `docs/events.md` is
+//! Every kind of event: its stable code, how much it matters, what it means. The one definition; `docs/operate/events.md` is
 //! made from it.
 
 use crate::interface::Severity;

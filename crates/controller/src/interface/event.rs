@@ -27,7 +27,7 @@ pub struct Event {
     pub number: u64,
     /// When, in seconds since 1970.
     pub time_unix_s: u64,
-    /// What kind of event it is, as `docs/events.md` lists them; empty for events from before there were codes.
+    /// What kind of event it is, as `docs/operate/events.md` lists them; empty for events from before there were codes.
     #[serde(default)]
     pub code: String,
     /// How much it matters.

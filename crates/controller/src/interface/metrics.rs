@@ -149,7 +149,7 @@ pub struct DriveCounters {
 /// How many events of a kind there have been.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EventCount {
-    /// The kind, as `docs/events.md` lists them.
+    /// The kind, as `docs/operate/events.md` lists them.
     pub code: String,
     /// How much it matters.
     pub severity: Severity,

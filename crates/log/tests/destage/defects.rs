@@ -1,4 +1,4 @@
-//! What is planted into the model of a destage: each has to be found. The numbers are those of the rules in docs/log.md.
+//! Defects planted into the model of a destage: the model must find each. Each numbered group breaks one rule of the protocol.
 
 /// What is planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

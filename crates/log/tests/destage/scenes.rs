@@ -1,4 +1,5 @@
-//! What is tried; with `DESTAGE_MODEL=all` forty times as many histories, and what takes minutes (docs/testing.md).
+//! The histories of the model. `DESTAGE_MODEL=all` runs forty times as many, in minutes
+//! (docs/develop/testing.md).
 
 use super::defects::{DEFECTS, Defect};
 use super::walk::{Counts, explore};

@@ -1,7 +1,7 @@
 //! The catalog of drives and controllers: what is built in, and what users add.
 //!
 //! The built-in ones are the TOML files in `catalog/drives/` and `catalog/controllers/` of this project, which are
-//! part of the program; a user's file has the same form (`docs/predict.md`): copy one and change it. Every number
+//! part of the program; a user's file has the same form (`docs/plan/models.md`): copy one and change it. Every number
 //! says where it comes from: `published`, `data sheet`, `calibrated` or `assumed`, and what exactly.
 
 mod builtin;

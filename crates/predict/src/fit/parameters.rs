@@ -13,8 +13,8 @@ const fn fitted(key: &'static str, least: f64, most: f64) -> Fitted {
     Fitted { key, least, most }
 }
 
-/// Of rotating drives: what the data sheet leaves open. The shortest seek stands for the first hundredths of the curve
-/// (see `docs/predict.md`).
+/// Of rotating drives: what the data sheet leaves open. The shortest seek stands for the first hundredths of the curve:
+/// three points make it too flat there, so that it comes out longer than a data sheet's.
 const ROTATING: &[Fitted] = &[
     fitted("outer_rate_kb_s", 0.9, 1.1),
     fitted("seek_min_us", 0.5, 4.0),

@@ -1,11 +1,17 @@
-//! Documents name files: each of them exists.
+//! Documents name files and tests: each of them exists.
 
-use crate::root;
+use crate::{root, sources};
 use std::collections::BTreeSet;
 use std::process::Command;
 
 const DOCUMENTS: &[&str] =
     &["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+
+/// Folders whose documents are for developers.
+const FOR_DEVELOPERS: &[&str] = &["docs/develop/design/", "docs/develop/decisions/"];
+
+/// Other documents that name tests.
+const NAME_TESTS: &[&str] = &["ARCHITECTURE.md", "docs/operate/limits.md"];
 
 /// What a path in a document begins with, to be taken for one from the root.
 const FROM_ROOT: &[&str] = &["crates/", "docs/", "catalog/", "scripts/", "fuzz/"];
@@ -14,12 +20,36 @@ const FROM_ROOT: &[&str] = &["crates/", "docs/", "catalog/", "scripts/", "fuzz/"
 fn every_path_in_the_documents_exists() {
     let files = files();
     let mut wrong = Vec::new();
-    for document in DOCUMENTS {
+    for document in DOCUMENTS.iter().copied().chain(for_developers(&files)) {
         let text = std::fs::read_to_string(root().join(document)).expect(document);
         let missing = paths(&text).into_iter().filter(|path| !is_there(path, &files));
         wrong.extend(missing.map(|path| format!("{document}: {path}")));
     }
     assert!(wrong.is_empty(), "named, but not there:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_test_in_the_documents_exists() {
+    let files = files();
+    let texts: Vec<String> =
+        sources().iter().map(|path| std::fs::read_to_string(path).expect("a source")).collect();
+    let mut wrong = Vec::new();
+    for document in NAME_TESTS.iter().copied().chain(for_developers(&files)) {
+        let text = std::fs::read_to_string(root().join(document)).expect(document);
+        for name in tests_named(&text) {
+            let start = format!("fn {name}(");
+            if !texts.iter().any(|source| source.contains(&start)) {
+                wrong.push(format!("{document}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "tests that are named and do not exist:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn names_of_tests_are_found() {
+    let text = "see `reshape.rs`: `nothing_is_lost_at_all`, `every_defect_is_found`, and `max_lead`";
+    assert_eq!(tests_named(text), ["nothing_is_lost_at_all", "every_defect_is_found"]);
 }
 
 #[test]
@@ -29,6 +59,23 @@ fn a_path_that_is_not_there_is_found() {
                 and `lane.rs`, `d{0..7}.img`, `FILE.rs`.";
     let missing: Vec<String> = paths(text).into_iter().filter(|path| !is_there(path, &files)).collect();
     assert_eq!(missing, ["crates/engine/src/lane.rs", "lane.rs"]);
+}
+
+/// The documents for developers.
+fn for_developers(files: &BTreeSet<String>) -> impl Iterator<Item = &str> {
+    let is_in_folder = |file: &&String| {
+        file.ends_with(".md") && FOR_DEVELOPERS.iter().any(|folder| file.starts_with(folder))
+    };
+    files.iter().filter(is_in_folder).map(String::as_str)
+}
+
+/// Names of tests: words in backticks with three underscores or more.
+fn tests_named(text: &str) -> Vec<&str> {
+    let is_name = |word: &&str| {
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        word.matches('_').count() >= 3 && word.chars().all(is_part)
+    };
+    text.split('`').skip(1).step_by(2).filter(is_name).collect()
 }
 
 /// Paths from the root, and names of sources, which may leave out where they lie.

@@ -245,17 +245,18 @@ fn nothing_is_left_for_later() {
 
 #[test]
 fn every_dependency_from_outside_has_its_reason() {
+    const REASONS: &str = "docs/develop/dependencies.md";
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
     let manifest: toml::Table = manifest.parse().expect("the manifest is TOML");
     let dependencies = manifest["workspace"]["dependencies"].as_table().expect("workspace dependencies");
-    let reasons = std::fs::read_to_string(root().join("docs/dependencies.md")).expect("docs/dependencies.md");
+    let reasons = std::fs::read_to_string(root().join(REASONS)).expect(REASONS);
     let missing: Vec<&String> = dependencies
         .iter()
         .filter(|(_, value)| value.get("path").is_none())
         .map(|(name, _)| name)
         .filter(|name| !reasons.contains(&format!("`{name}`")))
         .collect();
-    assert!(missing.is_empty(), "without a reason in docs/dependencies.md: {missing:?}");
+    assert!(missing.is_empty(), "without a reason in {REASONS}: {missing:?}");
 }
 
 /// What each room inside a crate may import of the crate's other rooms: ARCHITECTURE.md draws the same arrows. A room is a

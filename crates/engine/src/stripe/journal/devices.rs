@@ -3,7 +3,7 @@
 //! # Invariants
 //! - A device that could not take something is out of use on this shard from then on: it is never asked again.
 //! - Nothing is answered that a device lacks before the members say that it is out: after a crash its records would be taken for all
-//!   that there are (rule 14 of docs/log.md). The controller sees to that; whoever writes waits for it.
+//!   that there are (docs/develop/design/log.md). The controller sees to that; whoever writes waits for it.
 //! - Where none is left, that answer comes with another journal ([`Stripes::lose_journal`]). Until then the records of the last one count,
 //!   whether it failed or does not answer: what they promised may be nowhere else. So first no shard promises anything by them any more
 //!   ([`Devices::hold`]), then the drives are flushed, and only then the members say that it is out.

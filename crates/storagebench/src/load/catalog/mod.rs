@@ -1,7 +1,7 @@
 //! The catalog of load profiles: what is built in, and what users add.
 //!
 //! The built-in profiles are the TOML files in `catalog/workloads/` of this project, which are part of the
-//! program; a user's file has the same form (`docs/storagebench.md`).
+//! program; a user's file has the same form (`docs/plan/profiles.md`).
 
 mod read;
 mod write;

@@ -235,7 +235,7 @@ fn a_name_that_is_taken_is_refused() {
 
 #[test]
 fn the_manual_shows_what_is_read_and_explains_every_option() {
-    let manual = include_str!("../../../../../docs/storagebench.md");
+    let manual = include_str!("../../../../../docs/plan/profiles.md");
     let example = manual.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let catalog = read(example).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(catalog.select("mine").unwrap().len(), 5);
