@@ -315,8 +315,7 @@ impl Tasks {
 
     fn has_come(&self, name: &str, (from, to): (&Geometry, &Geometry)) -> StepEnd {
         let text = format!("'{name}' has come to its new layout: {to}, which was {from}");
-        let effect =
-            "hosts see its size when they connect again, and disks of this machine as docs/operate/attach.md says";
+        let effect = "hosts see its size when they connect again, and disks of this machine as docs/operate/attach.md says";
         self.events.report(EventCode::VolumeReshaped, name, "all of it is moved", effect, text);
         StepEnd::Done
     }

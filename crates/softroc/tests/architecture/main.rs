@@ -2,6 +2,7 @@
 
 mod documents;
 mod mass;
+mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -398,26 +398,6 @@ impl Drop for Controller {
     }
 }
 
-/// Runs the examples of a document, in order: lines that begin with `$ `, each with what is answered below it, in parts with `…`
-/// between them. How many there were.
-pub fn run_examples(document: &str, run: impl Fn(&str) -> String) -> usize {
-    let mut lines = document.lines().peekable();
-    let mut examples = 0;
-    while let Some(line) = lines.next() {
-        let Some(command) = line.strip_prefix("$ ") else { continue };
-        let expected = lines.peek().expect("an answer follows");
-        let answer = run(command);
-        let mut rest = answer.as_str();
-        for (at, part) in expected.split('…').enumerate() {
-            let found = rest.find(part).filter(|place| at > 0 || *place == 0);
-            let place = found.unwrap_or_else(|| panic!("{command}\nanswered {answer}\nwithout {part}"));
-            rest = &rest[place + part.len()..];
-        }
-        examples += 1;
-    }
-    examples
-}
-
 /// Bytes that look random and are a function of the seed.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
