@@ -197,9 +197,12 @@ fn can_attach() -> bool {
 fn unknown_commands(command: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     for part in command.split(['|', ';', '&', '\n']) {
-        let mut words = part.split_whitespace().skip_while(|word| *word != "softroc").skip(1);
+        let mut words = part.split_whitespace().skip_while(|word| *word == "sudo" || word.contains('='));
+        if words.next() != Some("softroc") {
+            continue;
+        }
         let is_name =
-            |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
+            |word: &&str| !word.starts_with('-') && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
         let Some(first) = words.next().filter(is_name) else { continue };
         let is_there = |names: &[&str]| {
             let output = Command::new(SOFTROC).args(names).arg("--help").output();
