@@ -35,7 +35,7 @@ test-long: tools-long
 	./target/release/torture --seeds 0..1000 --once --write-back
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
-	DESTAGE_MODEL=all $(CARGO) test --release -p log --test destage
+	DESTAGE_MODEL=all $(CARGO) test --release -p write-log --test destage
 	CRASH_TESTS=all INITIALISATION_TESTS=all $(CARGO) test --release -p controller
 	INITIALISATION_TESTS=all $(CARGO) test --release -p softroc --test first_losses
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels

@@ -17,13 +17,13 @@ use engine::{
     VolumeId, VolumeSpec, VolumeState,
     alone::{self, Alone},
 };
-use env::{Buf, DriveIdentity, DriveSource, Durability, Env};
 use layout::{Level, Shape};
+use platform::{Buf, DriveIdentity, DriveSource, Durability, Env};
+use platform_sim::{Sim, SimOptions};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
-use world_sim::{Sim, SimOptions};
 
 const VOLUME: VolumeId = VolumeId(0);
 const PIECE: usize = 1 << 20;
@@ -112,7 +112,7 @@ async fn fill(_: &Env, array: &Alone) -> Result<(), Box<dyn Error>> {
 async fn rebuild(env: &Env, array: &Alone) -> Result<(), Box<dyn Error>> {
     let kind = TaskKind::Rebuild { slot: DriveIndex(0) };
     let order = TaskOrder { volume: VOLUME, task: TaskId(1), kind, regions: None, pace: PACE };
-    let (done, mut begun) = env::mailbox::mailbox(env, 1);
+    let (done, mut begun) = platform::mailbox::mailbox(env, 1);
     let start = ShardMessage::StartTask(Box::new(order), done);
     array.shard.send(start).map_err(|_| "the shard takes no messages")?;
     begun.receive().await.ok_or("no answer")??;

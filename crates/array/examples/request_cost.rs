@@ -17,14 +17,14 @@
 
 use array::{Choices, assemble};
 use engine::ReadTerms;
-use env::{Buf, Durability, Env, Member};
 use layout::{Level, Shape};
+use platform::{Buf, Durability, Env, Member};
+use platform_sim::{Sim, SimOptions};
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::error::Error;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
-use world_sim::{Sim, SimOptions};
 
 const DRIVES: u16 = 8;
 const OUTSTANDING: u64 = 32;
@@ -126,7 +126,7 @@ impl Load {
         let payload = Buf::copy_of(&vec![0xA5; self.block.as_usize()]).freeze();
         while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
-            let (state, number) = env::sync::split_mix(self.random);
+            let (state, number) = platform::sync::split_mix(self.random);
             self.random = state;
             let place = match &self.next {
                 Some(next) => next.replace(next.get() + 1),

@@ -18,8 +18,9 @@ use engine::{
     Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ShardIndex, ShardMessage, ShardSeed, Volume,
     VolumeId, VolumeSpec, VolumeState, unkept,
 };
-use env::{Buf, DriveIdentity, DriveSource, Durability, Env, Instant, mailbox};
 use layout::{Level, Shape};
+use platform::{Buf, DriveIdentity, DriveSource, Durability, Env, Instant, mailbox};
+use platform_linux::{Settings, spawn_shard};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,7 +29,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveSet, SectorSize, StripSize};
-use world_real::{Settings, spawn_shard};
 
 const DRIVES: u16 = 8;
 const DRIVE: ByteCount = ByteCount(32 << 20);
@@ -259,7 +259,7 @@ impl Load {
         let mut buf = Buf::unpooled(ByteCount(BLOCK));
         let payload = Buf::copy_of(&[0xA5; BLOCK as usize]).freeze();
         loop {
-            let (state, number) = env::sync::split_mix(random);
+            let (state, number) = platform::sync::split_mix(random);
             random = state;
             let range = ByteRange::new(ByteOffset((number >> 8) % blocks * BLOCK), ByteCount(BLOCK));
             if (number & 0xFF) * 100 < self.reads * 256 {

@@ -6,13 +6,13 @@
 //! ```
 
 use array::{Choices, assemble};
-use env::{Buf, Durability, Member};
 use layout::{Level, Shape};
+use platform::{Buf, Durability, Member};
+use platform_sim::{DriveOptions, Sim, SimOptions};
 use smallvec::smallvec;
 use std::error::Error;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
-use world_sim::{DriveOptions, Sim, SimOptions};
 
 const DRIVES: u16 = 4;
 const WRITTEN: ByteCount = ByteCount(1 << 20);

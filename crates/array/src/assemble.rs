@@ -6,9 +6,9 @@ use engine::{
     JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions, ShardMessage, StreamSharing,
     VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
-use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
 use ondisk::{LogLabel, Tail, TailPlace, Uuid};
+use platform::{DriveSource, Env, Error, ErrorKind, Result};
 use std::fmt::Display;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveSet, SectorSize, StripSize};
@@ -184,7 +184,7 @@ pub(crate) async fn attach(
     let Alone { volume, shard } = alone::attach(env, attachment, memory).await.map_err(refused)?;
     if let Some(place) = data_log {
         let gone = || refused("the engine's shard is gone");
-        let (done, mut answers) = env::mailbox::mailbox(env, 1);
+        let (done, mut answers) = platform::mailbox::mailbox(env, 1);
         shard.send(ShardMessage::SetDataLog(id, DataLogTerms::At(place), done)).map_err(|_| gone())?;
         answers.receive().await.ok_or_else(gone)?.map_err(refused)?;
     }

@@ -9,7 +9,7 @@
 //!
 //! Why this is a room of its own: a benchmark of real drives must not import the simulated world, which `predict` does,
 //! and an array that predictions rest on must be the one that is benchmarked. So this room may import no world at all: it
-//! sees one through [`env::Env`], as the engine does.
+//! sees one through [`platform::Env`], as the engine does.
 //!
 //! | module | what it holds |
 //! | --- | --- |

@@ -2,9 +2,9 @@
 
 use crate::assemble::{WriteHole, attach, attachment};
 use engine::VolumeDrive;
-use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
 use ondisk::MAX_LOG_DEVICES;
+use platform::{DriveSource, Env, Error, ErrorKind, Result};
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;

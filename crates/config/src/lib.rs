@@ -4,7 +4,7 @@
 //! differs from what there is, one [`Difference`] each, and which [`Step`] removes the difference. A document that is
 //! compared with the state of which it was made has no difference.
 //!
-//! Values only: no file, no clock, no controller. `crates/api/src/config` reads the state and carries out the steps.
+//! Values only: no file, no clock, no controller. `crates/control-api/src/config` reads the state and carries out the steps.
 //!
 //! Invariants: no step destroys data or removes anything; a volume is created only if that is asked for, and only on
 //! drives that are unused. Where a document has no section for a subject, nothing of that subject is compared.

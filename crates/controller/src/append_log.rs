@@ -14,7 +14,7 @@
 //! **Who may call it**: `events` and `audit`.
 
 use crate::statefile::{Place, Trouble, put_aside};
-use env::Env;
+use platform::Env;
 use serde::de::DeserializeOwned;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -154,7 +154,7 @@ impl AppendLog {
             put_aside(state, file, file).await?;
             self.stuck[index].set(false);
         }
-        let failed = |error: env::Error| error.to_string();
+        let failed = |error: platform::Error| error.to_string();
         if is_full || !self.exists.get() {
             let part = self.part.get() + u64::from(is_full);
             let head = if is_full { format!("{PART}{part}}}\n{}", first()) } else { String::new() };

@@ -3,10 +3,10 @@
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB, drive_options};
 use controller::{Command, DriveState, ErrorKind, VolumeState};
-use env::IoErrorKind;
 use layout::{Level, Shape};
+use platform::IoErrorKind;
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount};
-use world_sim::DriveOptions;
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 
@@ -362,9 +362,9 @@ fn other_volumes_are_written_while_one_is_made_and_another_goes() {
         let env = volume.shard().env().clone();
         let writing = env.spawn("writes", async move {
             for at in 0..32 {
-                let bytes = env::Buf::copy_of(&vec![round + 1; 65536]).freeze();
+                let bytes = platform::Buf::copy_of(&vec![round + 1; 65536]).freeze();
                 let range = ByteRange::new(ByteOffset(at * 65536), ByteCount(65536));
-                volume.write(range, bytes, env::Durability::Cached).await.unwrap();
+                volume.write(range, bytes, platform::Durability::Cached).await.unwrap();
             }
         });
         let name = format!("v{round}");

@@ -3,7 +3,7 @@
 use crate::common::{self, Bench, MIB};
 use controller::{AddSpare, Command, DriveState, ErrorKind, SetPolicy, VolumeState};
 use engine::{Report, ReportKind, ShardIndex};
-use env::{Buf, IoError, IoErrorKind};
+use platform::{Buf, IoError, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
 /// Room for the label, and for a volume of several regions.

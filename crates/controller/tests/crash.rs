@@ -6,7 +6,7 @@
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, create};
 use controller::{Command, ErrorKind, VolumeState};
-use env::IoErrorKind;
+use platform::IoErrorKind;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];

@@ -5,7 +5,7 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
 use controller::{Command, DiscardLog, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
-use env::{Buf, Durability};
+use platform::{Buf, Durability};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -153,9 +153,9 @@ fn a_start_that_restores_may_be_interrupted_at_any_event() {
             bench.try_boot(&[]).ok()?;
             let volume = bench.shards[0].volume_named("data")?;
             let write = async move {
-                let data = env::Buf::copy_of(&[99; 4096]).freeze();
+                let data = platform::Buf::copy_of(&[99; 4096]).freeze();
                 let range = units::ByteRange::new(units::ByteOffset(3 * STRIP), ByteCount(4096));
-                volume.write(range, data, env::Durability::Cached).await.expect("written");
+                volume.write(range, data, platform::Durability::Cached).await.expect("written");
                 volume.flush().await.expect("flushed");
             };
             bench.sim.run(write).ok()

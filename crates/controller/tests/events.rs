@@ -66,7 +66,7 @@ fn every_kind_of_event_is_reported_somewhere() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut text = String::new();
     // Accounts and connections are the business of the room of HTTP.
-    let api = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src");
+    let api = Path::new(env!("CARGO_MANIFEST_DIR")).join("../control-api/src");
     // What the console measures is that of the binary.
     let workbench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../softroc/src/workbench");
     let mut open = vec![src.clone(), api, workbench];

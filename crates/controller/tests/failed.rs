@@ -2,9 +2,9 @@
 
 use crate::common::{self, Bench, MIB};
 use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, SetPolicy, VolumeState};
-use env::{DriveKind, IoErrorKind};
+use platform::{DriveKind, IoErrorKind};
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::DriveOptions;
 
 const THREE: [&str; 3] = ["a", "b", "c"];
 

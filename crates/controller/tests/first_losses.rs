@@ -7,9 +7,9 @@
 
 use crate::common::{Bench, MIB, drive_options, fail_drive, names};
 use controller::{Command, ReshapeVolume, SetPolicy, VolumeState, WriteMode};
+use platform_sim::{DriveOptions, Unwritten};
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::{DriveOptions, Unwritten};
 
 /// A level on so many drives, which survives the loss of any `survives` of them; and what it is migrated to by adding drives, where it can be.
 struct Shape {

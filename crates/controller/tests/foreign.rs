@@ -7,8 +7,8 @@ use controller::{
 };
 use ondisk::ddf::{self, Effort, Look, Step, Structure};
 use ondisk::foreign::Glimpse;
+use platform_sim::SimDrive;
 use units::{ByteCount, ByteOffset};
-use world_sim::SimDrive;
 
 /// What a volume uses of a drive here.
 const USED: u64 = MIB + (128 << 10);

@@ -3,8 +3,8 @@
 
 use crate::common::{Bench, MIB, drive_options, fail_drive, names};
 use controller::{Command, DriveState, VolumeState};
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::DriveOptions;
 
 /// Of each drive, what is used.
 const DATA: u64 = 96 << 20;

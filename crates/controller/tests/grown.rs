@@ -5,7 +5,7 @@ use crate::common::{self, Bench, MIB};
 use crate::reshape::{STRIP, arrive, byte, expect_content, expect_redundancy, flush, reshape};
 use crate::reshape_longer::order;
 use controller::{Command, DriveState, ErrorKind, Reply, VolumeState};
-use env::IoErrorKind;
+use platform::IoErrorKind;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// How large drives are at first: 32 MiB for the label. And how large they become.

@@ -2,7 +2,7 @@
 
 use crate::common::{Bench, volume};
 use controller::{Command, ErrorKind, HostInfo, Reply, StartTask, Startable, VolumeState};
-use env::{BlockTarget, Connected, Connection, Peer, Process};
+use platform::{BlockTarget, Connected, Connection, Peer, Process};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;

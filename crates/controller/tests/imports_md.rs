@@ -7,8 +7,8 @@ use controller::{Command, DriveState, ErrorKind, ForeignVolume, Reply, VolumeSta
 use ondisk::TailPlace;
 use ondisk::ddf::{Effort, Look, look};
 use ondisk::foreign::Glimpse;
+use platform_sim::SimDrive;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::SimDrive;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 

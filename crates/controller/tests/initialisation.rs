@@ -4,9 +4,9 @@
 use crate::common::{Bench, MIB, drive_options, names};
 use crate::first_losses::{flush, look, start_if_asked};
 use controller::{Command, VolumeState};
-use env::Durability;
+use platform::Durability;
+use platform_sim::{DriveOptions, Unwritten};
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{DriveOptions, Unwritten};
 
 /// Levels and their drives.
 const LEVELS: [(&str, usize); 9] = [
@@ -125,7 +125,7 @@ fn a_crash_during_a_first_write_leaves_zeros_or_what_was_written() {
             bench.write("data", 40_000, 7, 512);
             flush(&mut bench);
             let volume = bench.shards[0].volume_named("data").expect("it is served");
-            let data = env::Buf::copy_of(&[9; 3000]).freeze();
+            let data = platform::Buf::copy_of(&[9; 3000]).freeze();
             let range = ByteRange::new(ByteOffset(600), ByteCount(3000));
             let task = volume.shard().env().clone();
             let _writing =

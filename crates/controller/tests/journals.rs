@@ -3,12 +3,12 @@
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, VolumeState};
-use env::{Buf, Durability, IoErrorKind};
+use platform::{Buf, Durability, IoErrorKind};
+use platform_sim::{DriveOptions, SimDrive, Unwritten};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{DriveOptions, SimDrive, Unwritten};
 
 const STRIP: u64 = 64 << 10;
 const DRIVES: [&str; 3] = ["a", "b", "c"];

@@ -3,11 +3,11 @@
 use crate::common::Bench;
 use crate::common::events::{End, at_every_event, end};
 use controller::{Command, DriveState, Reply, VolumeState};
-use env::{Buf, Durability};
-use log::{LogId, scan};
+use platform::{Buf, Durability};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
+use write_log::{LogId, scan};
 
 const STRIP: u64 = 64 << 10;
 /// How many stripes of a volume are written.

@@ -2,9 +2,9 @@
 
 use crate::common::{self, Bench, DRIVE, MIB, create, drive_options, volume};
 use controller::{Command, DriveInfo, DriveState, ErrorKind, Reply, Severity, VolumeState};
-use env::IoErrorKind;
+use platform::IoErrorKind;
+use platform_sim::Unwritten;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::Unwritten;
 
 #[test]
 fn a_volume_is_created_served_and_found_again_after_a_restart() {
@@ -37,7 +37,7 @@ fn created_on_drives_of_unknown_content_it_is_redundant_at_once_and_initialised_
     for name in ["a", "b", "c"] {
         // Large enough that the initialisation is not over when the creation is answered.
         let size = ByteCount(DRIVE + 64 * MIB);
-        let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, size, ..drive_options() };
+        let noise = platform_sim::DriveOptions { unwritten: Unwritten::Noise, size, ..drive_options() };
         bench.sim.add_drive(name, noise);
     }
     bench.boot(&[]);
@@ -324,7 +324,7 @@ fn the_second_controller_is_locked_out() {
     bench.create("more", "raid0", &["c", "d"]);
     let held = other.clone();
     let opening = other.spawn("open", async move { held.world().open_drive("a").await.map(drop) });
-    assert_eq!(bench.sim.finish(&opening).unwrap().unwrap_err().kind, env::ErrorKind::InUse);
+    assert_eq!(bench.sim.finish(&opening).unwrap().unwrap_err().kind, platform::ErrorKind::InUse);
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn medium_errors_are_counted_and_reported_without_flooding() {
 fn blocks_whose_content_is_lost_are_listed_until_a_host_writes_them() {
     let mut bench = Bench::new(30, 1, 0);
     for name in ["a", "b", "c"] {
-        let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, ..drive_options() };
+        let noise = platform_sim::DriveOptions { unwritten: Unwritten::Noise, ..drive_options() };
         bench.sim.add_drive(name, noise);
     }
     let unreadable = ByteRange::new(ByteOffset(8192), ByteCount(4096));

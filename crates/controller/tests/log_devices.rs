@@ -5,11 +5,11 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
 use controller::{Command, DiscardLog, ErrorKind, Reply, VolumeState};
-use env::{Buf, Durability, IoErrorKind};
+use platform::{Buf, Durability, IoErrorKind};
+use platform_sim::SimDrive;
 use std::cell::RefCell;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::SimDrive;
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const LOG: [&str; 2] = ["x", "y"];

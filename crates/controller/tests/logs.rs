@@ -3,10 +3,10 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, DRIVE, MIB, create, drive_options};
 use controller::{AddSpare, Command, DriveState, ErrorKind, LogDeviceState, LogInfo, Reply};
-use env::Hardware;
 use ondisk::{LogLabel, LogMember, LogPlace, Uuid};
+use platform::Hardware;
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset};
-use world_sim::DriveOptions;
 
 fn add(drives: &[&str]) -> Command {
     let drives = drives.iter().map(ToString::to_string).collect();

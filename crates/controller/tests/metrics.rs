@@ -2,10 +2,10 @@
 
 use crate::common::{self, Bench, MIB, drive_options, names};
 use controller::{Command, DriveMetrics, MetricsInfo, Reply, StartTask, Startable, VolumeMetrics, WorkInfo};
-use env::{HealthScript, Instant};
+use platform::{HealthScript, Instant};
+use platform_sim::DriveOptions;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::DriveOptions;
 
 fn metrics(bench: &mut Bench) -> MetricsInfo {
     match bench.ask(Command::Metrics {}) {

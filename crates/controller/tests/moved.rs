@@ -4,7 +4,7 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB, drive_options, options};
 use controller::{AddSpare, Command, DriveState, Reply, SetPolicy, VolumeState};
-use world_sim::{DriveImage, Sim};
+use platform_sim::{DriveImage, Sim};
 
 const ALL: u64 = MIB / 2;
 

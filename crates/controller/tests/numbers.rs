@@ -4,8 +4,8 @@ use crate::common::{Bench, drive_options, names};
 use controller::{
     Caller, Command, DriveNumber, ErrorKind, Event, Numbered, Origin, Reply, SetNumbers, StartTask, Startable,
 };
-use env::{DriveKind, Hardware, Partition};
-use world_sim::DriveOptions;
+use platform::{DriveKind, Hardware, Partition};
+use platform_sim::DriveOptions;
 
 fn delete(bench: &mut Bench, name: &str) {
     bench.ask(Command::VolumeDelete { volume: name.into(), disconnect_hosts: false }).unwrap();

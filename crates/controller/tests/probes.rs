@@ -2,8 +2,8 @@
 
 use crate::common::{Bench, MIB, drive_options};
 use controller::{AddSpare, Command, CreateVolume, DriveState, ErrorKind, Phase, Reply, VolumeState};
+use platform_sim::SimDrive;
 use std::time::Duration;
-use world_sim::SimDrive;
 
 const LEN: u64 = 256 << 10;
 
@@ -23,7 +23,7 @@ fn drive(bench: &Bench, name: &str) -> SimDrive {
     bench.sim.drive(name).unwrap()
 }
 
-fn seconds_since(bench: &Bench, begun: env::Instant) -> f64 {
+fn seconds_since(bench: &Bench, begun: platform::Instant) -> f64 {
     bench.sim.env().now().since(begun).as_secs_f64()
 }
 
@@ -258,9 +258,10 @@ fn what_a_drive_said_before_it_was_written_is_dropped() {
 #[test]
 fn a_drive_that_hangs_is_asked_once() {
     let mut bench = Bench::new(7, 1, 1);
-    bench
-        .sim
-        .add_drive("slow", world_sim::DriveOptions { size: units::ByteCount(64 * MIB), ..drive_options() });
+    bench.sim.add_drive(
+        "slow",
+        platform_sim::DriveOptions { size: units::ByteCount(64 * MIB), ..drive_options() },
+    );
     bench.boot(&["a"]);
     drive(&bench, "slow").hold();
     for _ in 0..20 {

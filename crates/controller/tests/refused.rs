@@ -2,7 +2,7 @@
 
 use crate::common::{Bench, MIB};
 use controller::{Command, DriveState, ErrorKind, VolumeState};
-use env::IoErrorKind;
+use platform::IoErrorKind;
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const STRIPE: u64 = 2 * 65536;

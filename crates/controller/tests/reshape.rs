@@ -7,7 +7,7 @@ use controller::{
     VolumeState,
 };
 use engine::Volume;
-use env::BlockTarget;
+use platform::BlockTarget;
 use std::rc::Rc;
 
 pub const STRIP: u64 = 65536;
@@ -145,11 +145,11 @@ fn a_volume_comes_to_another_layout_and_its_hosts_stay() {
         assert!(bench.has_event("has come to its new layout"));
         expect_content(&mut bench, before.capacity_bytes);
         // A host that was there before goes on.
-        let slice = env::Buf::copy_of(&[byte(0); 512]).freeze();
+        let slice = platform::Buf::copy_of(&[byte(0); 512]).freeze();
         let range = units::ByteRange::new(units::ByteOffset(0), units::ByteCount(512));
         bench
             .sim
-            .run(async move { host.write(range, slice, env::Durability::Durable).await })
+            .run(async move { host.write(range, slice, platform::Durability::Durable).await })
             .unwrap()
             .unwrap();
         expect_redundancy(&mut bench, before.capacity_bytes);
@@ -169,8 +169,8 @@ fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
         let mut bench = prepared(WAYS[0], shards, 48 * MIB);
         let bytes = bench.show("data").capacity_bytes;
         let volume = bench.shards[0].volume_named("data").unwrap();
-        let _host = bench.hosts.connect(env::Connection {
-            peer: env::Peer::at("unix:/run/nbd.sock".to_owned()),
+        let _host = bench.hosts.connect(platform::Connection {
+            peer: platform::Peer::at("unix:/run/nbd.sock".to_owned()),
             protocol: "NBD",
             target: volume.number(),
             asked_for: "data".to_owned(),
@@ -233,10 +233,13 @@ fn use_all(bench: &mut Bench, volume: &Rc<Volume>, bytes: u64, shift: u64) {
             let buf = buf.expect("the drives answer");
             let expected = byte(strip + 1 - shift);
             assert!(buf.bytes().iter().all(|found| *found == expected), "strip {strip}");
-            let data = env::Buf::copy_of(&[byte(strip + shift); STRIP as usize]).freeze();
-            volume.write(range, data, env::Durability::Cached).await.expect("writable");
+            let data = platform::Buf::copy_of(&[byte(strip + shift); STRIP as usize]).freeze();
+            volume.write(range, data, platform::Durability::Cached).await.expect("writable");
             let status = volume.status(range).await.expect("it is known what there is");
-            assert!(status.iter().all(|extent| extent.status == env::BlockStatus::Data), "strip {strip}");
+            assert!(
+                status.iter().all(|extent| extent.status == platform::BlockStatus::Data),
+                "strip {strip}"
+            );
         }
         volume.flush().await.expect("flushed");
     });
@@ -474,7 +477,7 @@ fn lost_blocks_are_carried_along_as_lost() {
                 true
             }
             Err(error) => {
-                assert_eq!(error.kind, env::IoErrorKind::Medium);
+                assert_eq!(error.kind, platform::IoErrorKind::Medium);
                 false
             }
         };

@@ -4,7 +4,7 @@ use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{ADDS, Scene, arrive, expect_content, lies_on, prepared, task_of};
 use controller::{Command, TaskState};
-use env::IoErrorKind;
+use platform::IoErrorKind;
 
 const SCENE: Scene = Scene { volumes: &[("data", "raid5"), ("more", "raid0")], ..ADDS };
 

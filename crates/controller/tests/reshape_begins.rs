@@ -4,7 +4,7 @@ use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, arrive, byte, expect_content, flush, order, prepared, reshape, task};
 use controller::{Command, ErrorKind, ReshapeVolume, TaskState, VolumeState};
-use env::{Buf, IoErrorKind};
+use platform::{Buf, IoErrorKind};
 use std::cell::Cell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};

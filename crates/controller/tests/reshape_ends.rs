@@ -4,8 +4,8 @@ use crate::common::events::{End, end};
 use crate::common::{Bench, MIB, drive_options};
 use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared, task};
 use controller::{Command, DiscardLog, ErrorKind, Reply, SetTask, TaskState, VolumeState};
+use platform_sim::{DriveOptions, Latency};
 use units::ByteCount;
-use world_sim::{DriveOptions, Latency};
 
 /// Lets time pass until it is so.
 fn until(bench: &mut Bench, what: &str, is_so: impl Fn(&controller::VolumeInfo) -> bool) {

@@ -7,7 +7,7 @@ use crate::reshape::{STRIP, arrive, byte, expect_content, expect_redundancy, flu
 use controller::{
     Command, DriveState, ErrorKind, Explain, Reply, ReshapeVolume, SetTask, TaskState, VolumeState, WriteHole,
 };
-use env::{Buf, Durability};
+use platform::{Buf, Durability};
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -275,7 +275,7 @@ fn room_is_given_up_by_order_alone_and_comes_back_while_nothing_has_moved() {
         reshape(&mut bench, order.clone());
         assert_eq!(bench.show("data").capacity_bytes, room - STRIP);
         let behind = bench.try_read("data", room - STRIP, 4096).expect_err("it is given up");
-        assert_eq!(behind.kind, env::IoErrorKind::Invalid);
+        assert_eq!(behind.kind, platform::IoErrorKind::Invalid);
         bench.try_write("data", room - STRIP, 1, 4096).expect("no stall").expect_err("it is given up");
         let id = task(&mut bench).task;
         bench.ask(Command::TaskStop { task: id }).unwrap();

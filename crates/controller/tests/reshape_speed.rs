@@ -8,13 +8,13 @@
 use crate::common::{Bench, MIB, volume};
 use controller::{Command, CreateVolume, ReshapeVolume};
 use engine::Volume;
-use env::{Buf, Durability, Member};
 use models::{Catalog, DriveSpec, HostSpec, LinkShares, Prepared, Server, ServerSpec};
+use platform::{Buf, Durability, Member};
+use platform_sim::{DriveOptions, Latency, Order, Rng, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
-use world_sim::{DriveOptions, Latency, Order, Rng, Sim, SimOptions};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// 2.5 inches, 15,000 revolutions a minute, 6 Gb/s.

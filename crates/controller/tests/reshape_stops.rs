@@ -4,7 +4,7 @@ use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, arrive, byte, expect_content, order, prepared, reshape, task};
 use controller::{Command, TaskState, VolumeState};
-use env::IoErrorKind;
+use platform::IoErrorKind;
 use std::cell::Cell;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];

@@ -5,7 +5,7 @@ use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, WAYS, Way, arrive, byte, expect_content, order, prepared};
 use controller::{Command, Reply, TaskKind, VolumeState};
-use env::{Buf, Durability};
+use platform::{Buf, Durability};
 use std::cell::Cell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -161,7 +161,7 @@ fn a_window_that_a_failed_record_has_left_closed_is_opened_by_a_paused_task() {
     for steps in (600..3000).step_by(75) {
         let (mut bench, bytes) = begun(WAYS[0], steps);
         let Some(task) = moving(&mut bench) else { continue };
-        bench.sim.drive("a").unwrap().fail_next(u64::MAX, Some("write"), env::IoErrorKind::OutOfSpace);
+        bench.sim.drive("a").unwrap().fail_next(u64::MAX, Some("write"), platform::IoErrorKind::OutOfSpace);
         let is_paused = bench.ask(Command::TaskPause { task }).is_ok();
         bench.wait(5);
         bench.sim.drive("a").unwrap().cancel_failures();

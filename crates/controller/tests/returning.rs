@@ -3,9 +3,9 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, DRIVE, MIB, drive_options};
 use controller::{Command, DriveState, ErrorKind, Reply, VolumeState};
-use env::IoErrorKind;
+use platform::IoErrorKind;
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset};
-use world_sim::DriveOptions;
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const STRIPE: u64 = 2 * 65536;
@@ -524,7 +524,7 @@ fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
             let made = Command::DriveAdd { drive: drive.into(), size_bytes: Some(DRIVE) };
             bench.ask(made).unwrap();
         }
-        let noise = DriveOptions { unwritten: world_sim::Unwritten::Noise, ..drive_options() };
+        let noise = DriveOptions { unwritten: platform_sim::Unwritten::Noise, ..drive_options() };
         bench.sim.add_drive("x", noise);
         let capacity = bench.create("data", level, &DRIVES).0.capacity_bytes;
         bench.ask(crate::common::fail_drive("b")).unwrap();

@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Reply, VolumeState};
-use env::{DriveKind, Hardware, Partition};
+use platform::{DriveKind, Hardware, Partition};
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset};
-use world_sim::DriveOptions;
 
 const MIB: u64 = 1 << 20;
 const LEN: u64 = 64 << 10;
@@ -40,7 +40,7 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
     let a = bench.sim.drive("a").unwrap();
     bench.sim.add_twin(&a, "twin");
     let end =
-        |drive: &world_sim::SimDrive| drive.read_true(ByteOffset(drive.size().0 - 4096), ByteCount(4096));
+        |drive: &platform_sim::SimDrive| drive.read_true(ByteOffset(drive.size().0 - 4096), ByteCount(4096));
     let before = end(&a);
     for order in [create("data", "raid1", &["a", "twin"]), create("data", "raid5", &["b", "a", "c", "twin"])]
     {

@@ -2,9 +2,9 @@
 
 use crate::common::{Bench, drive_options};
 use controller::{Command, Reply, SectorFormat, SetPolicy, VolumeInfo};
-use env::{BlockTarget, TargetGeometry};
+use platform::{BlockTarget, TargetGeometry};
+use platform_sim::DriveOptions;
 use units::SectorSize;
-use world_sim::DriveOptions;
 
 /// A machine with three drives of physical sectors of 4 KiB, and `small` with others.
 fn bench() -> Bench {

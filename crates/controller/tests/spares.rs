@@ -5,10 +5,10 @@ use controller::{
     AddSpare, Command, CoverageInfo, DriveState, ErrorKind, Reply, SetPolicy, SpareInfo, SpareKind, TaskInfo,
     TaskKind, TaskState, VolumeState,
 };
-use env::{Hardware, HealthScript, Instant};
+use platform::{Hardware, HealthScript, Instant};
+use platform_sim::DriveOptions;
 use std::time::Duration;
 use units::{ByteCount, SectorSize};
-use world_sim::DriveOptions;
 
 fn hardware(enclosure: &str, slot: &str) -> Hardware {
     Hardware { enclosure: Some(enclosure.into()), slot: Some(slot.into()), ..Hardware::default() }
@@ -50,7 +50,7 @@ fn tasks(bench: &mut Bench, kind: TaskKind) -> Vec<TaskInfo> {
 }
 
 /// Puts an ISO 9660 volume descriptor on a drive, which nobody should overwrite unasked.
-fn hold_something(drive: &world_sim::SimDrive) {
+fn hold_something(drive: &platform_sim::SimDrive) {
     let mut sector = vec![0; 512];
     sector[..7].copy_from_slice(b"\x01CD001\x01");
     drive.poke(units::ByteOffset(32768), &sector);

@@ -4,10 +4,10 @@ use crate::common::{Bench, MIB, drive_options, fail_drive};
 use controller::{
     AddSpare, Command, DriveState, ErrorKind, Reply, TaskInfo, TaskKind, TaskState, VolumeState,
 };
-use env::IoErrorKind;
+use platform::IoErrorKind;
+use platform_sim::DriveOptions;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::DriveOptions;
 
 fn tasks(bench: &mut Bench) -> Vec<TaskInfo> {
     match bench.ask(Command::TaskList {}) {

@@ -5,9 +5,9 @@ use crate::common::{Bench, DRIVE, MIB, drive_options, take_offline};
 use controller::{
     AddSpare, Caller, Command, DriveCost, DriveState, ErrorKind, Origin, Reply, SuspendedBy, VolumeState,
 };
+use platform_sim::DriveOptions;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::DriveOptions;
 
 const LEN: u64 = 256 << 10;
 

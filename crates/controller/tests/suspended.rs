@@ -2,7 +2,7 @@
 
 use crate::common::Bench;
 use controller::{AddSpare, Command, DriveState, LimitSource, SetPolicy, VolumeState};
-use env::{LimitsByClass, TimeLimits};
+use platform::{LimitsByClass, TimeLimits};
 use std::time::Duration;
 
 const DRIVES: [&str; 4] = ["a", "b", "c", "d"];

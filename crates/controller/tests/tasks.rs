@@ -5,8 +5,8 @@ use controller::{
     AddSpare, Command, ErrorKind, Reply, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
     TaskInfo, TaskKind, TaskState, VolumeState,
 };
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::DriveOptions;
 
 fn range(start: u64, len: u64) -> ByteRange {
     ByteRange::new(ByteOffset(start), ByteCount(len))
@@ -115,7 +115,7 @@ fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     bench.write("data", 0, 7, 2 * MIB);
     let rebuild = |bench: &mut Bench| list(bench).into_iter().find(|task| task.kind == TaskKind::Rebuild);
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
-    bench.sim.drive("b").unwrap().fail_next(1, Some("write"), env::IoErrorKind::OutOfSpace);
+    bench.sim.drive("b").unwrap().fail_next(1, Some("write"), platform::IoErrorKind::OutOfSpace);
     bench.wait(30);
     let failed = rebuild(&mut bench).unwrap();
     assert_eq!((failed.state, bench.drive("b").stale_regions), (TaskState::Failed, 1), "{failed:?}");

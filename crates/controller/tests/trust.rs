@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, StartTask, Startable, VolumeState};
-use env::{Durability, IoErrorKind};
 use layout::{Geometry, Level, ParityIndex};
+use platform::{Durability, IoErrorKind};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -203,7 +203,7 @@ fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
 
 /// Writes to the second half of a MiB, and when that is answered reads a strip of the first, again and again: how often, and how often what
 /// was read is not what was written last.
-fn write_and_read(bench: &Bench, at: u64, is_over: &Rc<Cell<bool>>) -> env::JoinHandle<(u32, u32)> {
+fn write_and_read(bench: &Bench, at: u64, is_over: &Rc<Cell<bool>>) -> platform::JoinHandle<(u32, u32)> {
     let shard = (at / 65536) as usize % bench.shards.len();
     let volume = bench.shards[shard].volume_named("v").expect("the volume is served");
     let (env, is_over) = (volume.shard().env().clone(), is_over.clone());
@@ -211,9 +211,9 @@ fn write_and_read(bench: &Bench, at: u64, is_over: &Rc<Cell<bool>>) -> env::Join
     env.clone().spawn("write and read", async move {
         let (mut reads, mut old) = (0, 0);
         while !is_over.get() {
-            let payload = env::Buf::copy_of(&[2; 65536]).freeze();
+            let payload = platform::Buf::copy_of(&[2; 65536]).freeze();
             volume.write(strip(MIB / 2 + at), payload, Durability::Cached).await.expect("written");
-            let (result, buf) = volume.read(strip(at), env::Buf::unpooled(ByteCount(65536))).await;
+            let (result, buf) = volume.read(strip(at), platform::Buf::unpooled(ByteCount(65536))).await;
             result.expect("read");
             reads += 1;
             env.sleep(Duration::from_millis(10)).await;

@@ -3,7 +3,7 @@
 use crate::common::Bench;
 use crate::common::events::{End, at_every_event};
 use controller::{Command, VolumeState};
-use env::{Buf, Durability};
+use platform::{Buf, Durability};
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange};
 

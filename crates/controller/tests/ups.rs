@@ -3,7 +3,7 @@
 
 use crate::common::{Bench, MIB};
 use controller::{Command, ProtectionState, Reply, UpsInfo, WriteMode};
-use env::{Address, Buf, Env, Listener};
+use platform::{Address, Buf, Env, Listener};
 use smallvec::smallvec;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -9,7 +9,7 @@ use crate::common::Bench;
 use crate::common::events::{End, at_every_event};
 use controller::VolumeState;
 use engine::Volume;
-use env::{Buf, Durability};
+use platform::{Buf, Durability};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -7,12 +7,12 @@ use controller::{
     Command, DiscardLog, ErrorKind, Reply, SetPolicy, StartTask, Startable, VolumeState, WriteMode,
 };
 use engine::Volume;
-use env::{Buf, Durability, IoErrorKind, JoinHandle, KeptSize};
+use platform::{Buf, Durability, IoErrorKind, JoinHandle, KeptSize};
+use platform_sim::DriveImage;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::DriveImage;
 
 const STRIP: u64 = 64 << 10;
 const DRIVES: [&str; 3] = ["a", "b", "c"];

@@ -2,8 +2,8 @@
 
 use crate::common::{self, Bench, DRIVE, MIB, create, drive_options, volume};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Explain, Reply, VolumeState};
+use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset, SectorSize};
-use world_sim::DriveOptions;
 
 fn bench() -> Bench {
     let mut bench = Bench::new(1, 1, 4);
@@ -236,7 +236,7 @@ fn the_strip_follows_the_drives_unless_it_is_given() {
 #[test]
 fn out_of_space_when_file_drives_are_made() {
     let mut bench = Bench::new(1, 1, 0);
-    bench.sim = world_sim::Sim::new(world_sim::SimOptions {
+    bench.sim = platform_sim::Sim::new(platform_sim::SimOptions {
         file_space: Some(ByteCount(50 * MIB)),
         ..common::options(1, 1)
     });

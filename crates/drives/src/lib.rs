@@ -22,7 +22,7 @@ pub use nbd_drive::NbdDrive;
 pub use null::NullDrive;
 pub use window::{Beginning, Window};
 
-use env::{DriveIdentity, DriveSource, Env, Error, ErrorKind, Result};
+use platform::{DriveIdentity, DriveSource, Env, Error, ErrorKind, Result};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 

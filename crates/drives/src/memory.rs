@@ -10,7 +10,7 @@
 //! changes a part of a stripe does: its lines are in the caches still.
 
 use crate::request::{give_back, objection};
-use env::{
+use platform::{
     BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
     IoError, IoErrorKind, IoOutcome, IoRequest, Result, Slices, StatusExtent, copy_past_caches,
 };
@@ -108,7 +108,7 @@ impl MemoryDrive {
             rotational: false,
             read_only: false,
             exclusive: true,
-            hardware: env::Hardware::default(),
+            hardware: platform::Hardware::default(),
         };
         let count = info.size.as_usize().div_ceil(CHUNK * GROUP);
         let groups = (0..count).map(|_| OnceLock::new()).collect();

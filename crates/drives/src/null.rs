@@ -4,7 +4,7 @@
 //! memory held before: some 30 ns for 4 KiB that stay in cache. Hollow buffers cost nothing.
 
 use crate::request::{give_back, objection};
-use env::{
+use platform::{
     BlockStatus, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
     IoError, IoErrorKind, IoOutcome, IoRequest, Result, StatusExtent,
 };
@@ -30,7 +30,7 @@ impl NullDrive {
             rotational: false,
             read_only: false,
             exclusive: true,
-            hardware: env::Hardware::default(),
+            hardware: platform::Hardware::default(),
         };
         NullDrive { info }
     }

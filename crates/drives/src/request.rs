@@ -1,6 +1,6 @@
 //! What every drive here does with requests: judge them, give them back.
 
-use env::{Buf, Completion, DriveInfo, IoError, IoErrorKind, IoOutcome, IoRequest};
+use platform::{Buf, Completion, DriveInfo, IoError, IoErrorKind, IoOutcome, IoRequest};
 use smallvec::SmallVec;
 
 /// Why a drive like that cannot take the request: a defect of the caller, told apart from a fault.
@@ -48,7 +48,7 @@ pub(crate) fn copy_into(buffers: &mut [Buf], mut position: usize, mut bytes: &[u
 
 /// Fills `len` bytes from byte `position` of `buffers`, taken together, with zeroes.
 pub(crate) fn zero_into(buffers: &mut [Buf], mut position: usize, mut len: usize) {
-    let zeroes = env::buffers::zero_bytes();
+    let zeroes = platform::buffers::zero_bytes();
     while len > 0 {
         let count = len.min(zeroes.len());
         copy_into(buffers, position, &zeroes[..count]);

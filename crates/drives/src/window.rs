@@ -1,7 +1,7 @@
 //! A part of a drive as a drive of its own: any part, to be read and never written, or its beginning.
 
 use crate::request::{give_back, objection};
-use env::{
+use platform::{
     BlockStatus, Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
     LocalFuture, Result, StatusExtent, Traffic,
 };

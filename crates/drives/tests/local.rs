@@ -1,14 +1,14 @@
 //! Memory and null drives, and what people may write for a drive.
 
 use drives::{MemoryDrive, open};
-use env::{
+use platform::{
     BlockStatus, Buf, DriveHealth, DriveIdentity, DriveSource, Durability, Env, ErrorKind, IoErrorKind,
     IoRequest, Member, Slice,
 };
+use platform_linux::{Settings, Shard};
 use smallvec::smallvec;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
-use world_real::{Settings, Shard};
 
 const MIB: u64 = 1 << 20;
 /// What memory is allocated at a time.

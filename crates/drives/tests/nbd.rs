@@ -2,14 +2,14 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at the world from outside")]
 
 use drives::open;
-use env::{BlockStatus, Buf, Durability, Env, ErrorKind, IoErrorKind, IoRequest, Member, Slice};
+use platform::{BlockStatus, Buf, Durability, Env, ErrorKind, IoErrorKind, IoRequest, Member, Slice};
+use platform_linux::{Settings, Shard};
 use smallvec::smallvec;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
-use world_real::{Settings, Shard};
 
 const MIB: u64 = 1 << 20;
 
@@ -147,7 +147,7 @@ fn an_export_does_what_a_drive_does() {
     on_a_shard(move |env| async move {
         let drive = attach(&env, &server.uri()).await;
         let info = drive.info();
-        assert_eq!((info.size, info.kind), (ByteCount(64 * MIB), env::DriveKind::Remote));
+        assert_eq!((info.size, info.kind), (ByteCount(64 * MIB), platform::DriveKind::Remote));
         exercise(&drive).await;
         drive.trim(range(2 * MIB, MIB)).await.result.unwrap();
         let status = drive.start(IoRequest::Status { range: range(0, 64 * MIB) }).await;
@@ -316,7 +316,7 @@ fn who_is_no_nbd_server_is_found_out() {
         assert_eq!(error.kind, ErrorKind::NotFound);
         // A server of something else: it greets with other words.
         let listener = env.world().listen(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let env::Address::Tcp { port, .. } = listener.address() else { unreachable!() };
+        let platform::Address::Tcp { port, .. } = listener.address() else { unreachable!() };
         let server = env.clone();
         env.spawn("something else", async move {
             let stream = listener.accept().await.unwrap().attach(&server).unwrap();

@@ -4,13 +4,13 @@
 mod server;
 
 use drives::NbdDrive;
-use env::{Buf, DriveSource, Durability, Env, Instant, Io, IoErrorKind, IoOutcome, IoRequest, Member};
+use platform::{Buf, DriveSource, Durability, Env, Instant, Io, IoErrorKind, IoOutcome, IoRequest, Member};
+use platform_sim::{Sim, SimOptions};
 use server::{Mode, SIZE, Server, URI, all_flags};
 use smallvec::smallvec;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{Sim, SimOptions};
 
 const SEEDS: u64 = 10;
 const SECOND: Duration = Duration::from_secs(1);
@@ -95,8 +95,8 @@ fn a_status_that_was_told_in_part_is_told_once() {
         server.break_off();
         let extents = status.await.extents;
         assert_eq!(extents.len(), 64);
-        let is_in_turn = |(index, extent): (usize, &env::StatusExtent)| {
-            (extent.status == env::BlockStatus::Hole) == (index % 2 == 1) && extent.len.0 == 4096
+        let is_in_turn = |(index, extent): (usize, &platform::StatusExtent)| {
+            (extent.status == platform::BlockStatus::Hole) == (index % 2 == 1) && extent.len.0 == 4096
         };
         assert!(extents.iter().enumerate().all(is_in_turn), "{extents:?}");
     });

@@ -5,7 +5,7 @@ use crate::host::Volume;
 use crate::messages::{ShardIndex, ShardMessage};
 use crate::server::ShardSeed;
 use crate::unkept;
-use env::{Env, mailbox};
+use platform::{Env, mailbox};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

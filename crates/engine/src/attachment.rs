@@ -2,14 +2,14 @@
 
 use crate::memory::CacheTerms;
 use crate::volume::{VolumeId, VolumeMeter, VolumeSpec};
-use env::{DriveSource, HostSectors, Slice};
 use ondisk::{TailPlace, Uuid};
-use state::{Moved, Reshape, VolumeState, Window};
+use platform::{DriveSource, HostSectors, Slice};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
+use volume_state::{Moved, Reshape, VolumeState, Window};
 
 /// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
 /// needs.
@@ -209,7 +209,7 @@ pub enum CopyWay {
     MoveSaved,
 }
 
-/// A step of a reshape ([`state::Step`]), as shards are told it. Each is answered by every shard before the next one is given.
+/// A step of a reshape ([`volume_state::Step`]), as shards are told it. Each is answered by every shard before the next one is given.
 #[derive(Clone, Debug)]
 pub enum ReshapeOrder {
     /// The volume is served by two layouts from now on, and hosts get to see it. What is saved is read where it is saved; who writes it waits

@@ -17,10 +17,10 @@
 //! | admit | `host::volume`, `host::split` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `host::fast_path`, `members::balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
 //! | runs | `host::runs` | the same over several strips: one operation for all of them that lie together on a drive |
-//! | wait | `cache`, the crate `cache` | writes that wait for the same columns of a stripe are one plan; nobody waits for what may not come |
-//! | cells | `shard::cells`, the crate `log` (`cells`) | what is acknowledged is in memory that outlives the process |
+//! | wait | `cache`, the crate `block-cache` | writes that wait for the same columns of a stripe are one plan; nobody waits for what may not come |
+//! | cells | `shard::cells`, the crate `write-log` (`cells`) | what is acknowledged is in memory that outlives the process |
 //! | destage | `cache::write_back` | what is dirty is destaged for a flush, for room, for its age, or while nothing else is to be done |
-//! | lock | `env::locks`, `cache::held` | nobody else writes these columns of the stripe, or computes from them |
+//! | lock | `platform::locks`, `cache::held` | nobody else writes these columns of the stripe, or computes from them |
 //! | initialise | `stripe::initialise` | a stripe that no host has written reads as zeros; its first write writes all of it |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
@@ -46,7 +46,7 @@
 //! ```
 //!
 //! # What is known of a volume
-//! One value of the crate [`state`], which changes by a list of [`Change`]s: the controller records a change, and sends
+//! One value of the crate [`volume_state`], which changes by a list of [`Change`]s: the controller records a change, and sends
 //! the same change to every shard (`members::changes`). What this shard alone knows beside it:
 //!
 //! | what | where | it ends |
@@ -84,7 +84,6 @@ pub use attachment::{
 };
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
-pub use log::CELL;
 pub use memory::{Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks};
 pub use messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
@@ -92,10 +91,11 @@ pub use messages::{
 };
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
-pub use state::{
-    BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step, StripeSet,
-    VolumeState,
-};
 pub use stripe::{JournalTerms, count_as_zeros, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{ALIGNMENT, Counters, FaultPolicy, VolumeId, VolumeMeter, VolumeSpec, served};
+pub use volume_state::{
+    BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step, StripeSet,
+    VolumeState,
+};
+pub use write_log::CELL;

@@ -1,13 +1,13 @@
 //! The cache's memory, as the controller hands it over: cells to shards, and to volumes what was found in them.
 
 use crate::volume::VolumeId;
-use env::{Buf, KeptMemory, Slice, Words};
-use log::memory::{MemoryHead, VOLUMES, descriptor_at, volume_words, whole};
-use log::{CELL, Descriptor};
+use platform::{Buf, KeptMemory, Slice, Words};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use units::ByteCount;
+use write_log::memory::{MemoryHead, VOLUMES, descriptor_at, volume_words, whole};
+use write_log::{CELL, Descriptor};
 
 /// Which writes the cache of a volume answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -27,7 +27,7 @@ pub enum Absorb {
 
 /// Cells of the cache's memory that are given to a shard: nobody else uses them.
 pub struct CellShare {
-    /// The numbers of the memory, as [`log::memory`] lays them out.
+    /// The numbers of the memory, as [`write_log::memory`] lays them out.
     pub words: Words,
     /// Cells in which nothing is, by their numbers.
     pub free: Vec<(u32, Buf)>,

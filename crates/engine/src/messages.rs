@@ -8,13 +8,13 @@ use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReadTerms, Resha
 use crate::memory::{Absorb, CellShare};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
-use ::cache::RequestTag;
-use env::{Buf, DriveSource, Durability, IoError, Slice, StatusExtent, mailbox};
+use ::block_cache::RequestTag;
 use layout::Geometry;
 use ondisk::Uuid;
-use state::{Change, RegionIndex, RegionSet, StripeSet, VolumeState};
+use platform::{Buf, DriveSource, Durability, IoError, Slice, StatusExtent, mailbox};
 use std::sync::Arc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
+use volume_state::{Change, RegionIndex, RegionSet, StripeSet, VolumeState};
 
 /// Which shard of the controller, counted from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,7 +23,7 @@ pub struct ShardIndex(pub u16);
 impl ShardIndex {
     /// The shard that owns a region: a hash, recorded nowhere.
     pub fn owning(region: RegionIndex, shards: u16) -> ShardIndex {
-        let hash = env::sync::split_mix(u64::from(region.0)).1;
+        let hash = platform::sync::split_mix(u64::from(region.0)).1;
         ShardIndex((hash % u64::from(shards.max(1))) as u16)
     }
 }
@@ -253,7 +253,7 @@ pub enum ReportKind {
         /// Which of the drives that had its slot, as in [`ReportKind::Current`].
         swaps: u64,
         /// Which limit an operation exceeded, if that is known.
-        exceeded: Option<env::Exceeded>,
+        exceeded: Option<platform::Exceeded>,
     },
     /// Mark regions dirty in the write-intent map, durably, and take them out of those that were never written;
     /// then answer.

@@ -10,17 +10,17 @@ use crate::messages::{
 };
 use crate::shard::Resources;
 use crate::volume::{VolumeId, worst_scratch};
-use env::{DriveSource, Env, IoError, IoErrorKind, Targets, mailbox};
+use platform::{DriveSource, Env, IoError, IoErrorKind, Targets, mailbox};
 
 use layout::Geometry;
 use ondisk::Uuid;
-use state::Change;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use volume_state::Change;
 
 /// How long a region must be quiet before its dirty mark is cleared, and how often that is looked at.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
@@ -441,7 +441,7 @@ impl Shard {
         while !self.is_stopping() {
             self.env().sleep(QUIET_AFTER).await;
             let now = self.env().now();
-            let before = env::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
+            let before = platform::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
             let volumes: Vec<Rc<Volume>> = inner.volumes.borrow().values().cloned().collect();
             for volume in volumes {
                 let quiet = volume.take_quiet(before);

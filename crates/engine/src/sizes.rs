@@ -5,8 +5,8 @@ use crate::host::Volume;
 use crate::messages::StripeRequest;
 use crate::stripe::Attempt;
 use crate::stripe::{Host, Trouble};
-use env::{Buf, Durability, Slice};
 use plan::{Plan, Request};
+use platform::{Buf, Durability, Slice};
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};
 

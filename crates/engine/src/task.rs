@@ -4,9 +4,9 @@
 //! calls the task done when the last one is.
 
 use crate::volume::VolumeId;
-use env::IoError;
-use state::RegionSet;
+use platform::IoError;
 use units::{ByteRange, DriveIndex};
+use volume_state::RegionSet;
 
 /// Names a task among those of a controller; never used again for another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -3,9 +3,9 @@
 //! of each volume go: it does not know what a level survives, and shards may report several at once.
 
 use crate::messages::{Report, ReportKind, ShardIndex, ShardMessage};
-use env::{Env, IoError, IoErrorKind, mailbox};
-use state::{Change, VolumeState};
+use platform::{Env, IoError, IoErrorKind, mailbox};
 use std::collections::BTreeMap;
+use volume_state::{Change, VolumeState};
 
 /// Answers reports until every shard is gone. `states`: what is known of the volumes when they are attached.
 pub async fn keep(

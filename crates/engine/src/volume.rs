@@ -1,7 +1,7 @@
 //! What a volume is, and what a shard counts of it.
 
-use env::{LimitsByClass, Tally, TallyRow, Traffic};
 use layout::{Geometry, Level};
+use platform::{LimitsByClass, Tally, TallyRow, Traffic};
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};
 
 /// Names a volume among those that a controller serves; never used again for another one.

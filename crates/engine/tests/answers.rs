@@ -2,8 +2,8 @@
 
 use crate::common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
 use engine::{Change, RegionSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
-use env::{Env, IoErrorKind, mailbox};
 use layout::Level;
+use platform::{Env, IoErrorKind, mailbox};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -2,13 +2,13 @@
 
 use crate::common::{self, Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, write};
 use engine::{Change, ReadTerms, RegionSet, ShardIndex, ShardMessage, TaskKind, TaskOutcome, Volume};
-use env::{IoError, IoErrorKind};
 use layout::Level;
+use platform::{IoError, IoErrorKind};
+use platform_sim::{Sim, SimDrive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex};
-use world_sim::{Sim, SimDrive};
 
 const STRIP: u64 = 4096;
 const KEPT: ReadTerms = ReadTerms { read_ahead: false, cached: true, most_ahead: None };

@@ -4,8 +4,8 @@ use crate::common::{
     Bench, NewDrive, PACE, Setup, data, drive, envs, open, parity, pattern, read, regions, write,
 };
 use engine::{FaultPolicy, ReportKind, TaskKind, TaskOutcome};
-use env::IoErrorKind;
 use layout::Level;
+use platform::IoErrorKind;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet, StripeIndex};
 

@@ -2,12 +2,12 @@
 
 use crate::common::{self, Bench, MEMBER, Setup, VOLUME, envs, pattern, range, read, regions, write};
 use engine::{Absorb, Attachment, CacheTerms, FaultPolicy, Volume};
-use env::{BlockStatus, Durability, IoErrorKind, StatusExtent};
 use layout::Level;
+use platform::{BlockStatus, Durability, IoErrorKind, StatusExtent};
+use platform_sim::{Rng, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
-use world_sim::{Rng, SimDrive};
 
 const SECTOR: u64 = 512;
 const ROOM: ByteCount = ByteCount(1 << 20);
@@ -39,7 +39,7 @@ async fn there<T: Send + 'static>(
     shard: usize,
     work: impl AsyncFnOnce(Rc<Volume>) -> T + 'static,
 ) -> T {
-    let (done, mut result) = env::mailbox::mailbox(&bench.env, 1);
+    let (done, mut result) = platform::mailbox::mailbox(&bench.env, 1);
     let volume = bench.volumes[shard].clone();
     bench.shards[shard].env().spawn("host", async move { assert!(done.send(work(volume).await).is_ok()) });
     result.receive().await.expect("it ends")

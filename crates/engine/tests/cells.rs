@@ -2,13 +2,13 @@
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Absorb, Attachment, CacheMemory, CacheTerms, CellShare};
-use env::{Buf, Durability, Env, IoErrorKind, KeptSize};
 use layout::Level;
-use log::memory::MemoryHead;
+use platform::{Buf, Durability, Env, IoErrorKind, KeptSize};
+use platform_sim::{DriveOptions, Sim, SimDrive};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};
-use world_sim::{DriveOptions, Sim, SimDrive};
+use write_log::memory::MemoryHead;
 
 const CELLS: u32 = 16;
 const SECTOR: u64 = 512;

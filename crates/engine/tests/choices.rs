@@ -2,8 +2,8 @@
 
 use crate::common::{Bench, Setup, VOLUME, drive, envs, pattern, read, slots, write};
 use engine::{Change, Report, ReportKind, ShardMessage, ShardSeed};
-use env::{IoError, IoErrorKind, mailbox};
 use layout::Level;
+use platform::{IoError, IoErrorKind, mailbox};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

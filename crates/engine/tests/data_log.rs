@@ -5,16 +5,16 @@ use engine::{
     Absorb, Attachment, CacheTerms, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice,
     ShardMessage, Volume,
 };
-use env::{Buf, Durability, Env, Slice};
 use layout::{CopyIndex, Level};
-use log::{LogId, Patch, Record, counting, patches, scan};
 use ondisk::Uuid;
+use platform::{Buf, Durability, Env, Slice};
+use platform_sim::{DriveOptions, Rng, Sim, SimDrive};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, StripSize};
-use world_sim::{DriveOptions, Rng, Sim, SimDrive};
+use write_log::{LogId, Patch, Record, counting, patches, scan};
 
 const SECTOR: u64 = 512;
 const ROOM: ByteCount = ByteCount(128 << 10);
@@ -30,8 +30,8 @@ fn setup(shards: u16) -> Setup {
 
 /// A RAID 5 of four drives with caches, and one or two devices behind them that are a log.
 fn sim(setup: &Setup, seed: u64, devices: u16) -> (Sim, Vec<SimDrive>) {
-    let mut options = world_sim::SimOptions::seeded(seed);
-    (options.order, options.shards) = (world_sim::Order::Shuffled, usize::from(setup.shards));
+    let mut options = platform_sim::SimOptions::seeded(seed);
+    (options.order, options.shards) = (platform_sim::Order::Shuffled, usize::from(setup.shards));
     let mut sim = Sim::new(options);
     for drive in 0..setup.drives + devices {
         let size = if drive < setup.drives { setup.member } else { ByteCount(4 << 20) };
@@ -390,7 +390,7 @@ fn no_write_is_answered_that_older_records_would_be_laid_over() {
     sim.run(run).expect("no stall");
 }
 
-type Told = Rc<RefCell<Option<Result<(), env::IoError>>>>;
+type Told = Rc<RefCell<Option<Result<(), platform::IoError>>>>;
 
 fn begin_durably(volume: &Rc<Volume>) -> Told {
     let (volume, told) = (volume.clone(), Told::default());
@@ -420,7 +420,7 @@ fn when_its_last_device_fails_the_drives_answer() {
         assert!(flushed.borrow().is_none(), "nobody has recorded that the device is out");
         // What the controller does then, in this order.
         let lost = Uuid([9; 16]);
-        let (done, _answers) = env::mailbox::mailbox(&bench.env, 8);
+        let (done, _answers) = platform::mailbox::mailbox(&bench.env, 8);
         for sender in &bench.senders {
             assert!(sender.send(ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done.clone())).is_ok());
             assert!(sender.send(ShardMessage::LoseJournal(VOLUME, lost, None, done.clone())).is_ok());

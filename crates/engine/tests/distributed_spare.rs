@@ -3,9 +3,9 @@
 use crate::tasks::{FULL_SPEED, Setup, VOLUME, compare, content, drives, envs, fill, put};
 use engine::{Attachment, Change, RegionSet, Regions, ShardMessage, TaskKind, TaskOutcome};
 use layout::Level;
+use platform_sim::{DriveOptions, Rng};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
-use world_sim::{DriveOptions, Rng};
 
 /// RAID 5EE: a drive fails, its strips move into the distributed spare, another one fails; then back to a new drive.
 #[test]

@@ -5,17 +5,17 @@ use crate::common::{
     stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, TaskKind, TaskOutcome};
-use env::IoErrorKind;
 use layout::Level;
+use platform::IoErrorKind;
+use platform_sim::SimDrive;
 use std::time::Duration;
 use units::{ByteOffset, DriveIndex, DriveSet};
-use world_sim::SimDrive;
 
 /// The slot whose drive is replaced.
 const REPLACED: u16 = 1;
 
 /// A volume that was never written, into which a drive came that held something else.
-async fn with_a_foreign_drive(envs: Vec<env::Env>, setup: &Setup) -> Bench {
+async fn with_a_foreign_drive(envs: Vec<platform::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.state = attachment.state.with_unwritten(&regions(setup));
     let bench = Bench::attach(envs, attachment).await;

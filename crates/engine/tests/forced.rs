@@ -10,10 +10,10 @@ use crate::common::{
 };
 use engine::{Change, ReportKind, ShardMessage, TaskKind};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
+use platform_sim::{Sim, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
-use world_sim::{Sim, SimDrive};
 
 /// The drive that is missing.
 const MISSING: u16 = 0;
@@ -55,7 +55,7 @@ fn crashed(setup: &Setup, seed: u64) -> (Sim, Vec<SimDrive>, Rc<Vec<u8>>) {
 }
 
 /// Starts a crashed volume. `word`: with the operator's.
-async fn start(envs: Vec<env::Env>, setup: &Setup, word: bool) -> Bench {
+async fn start(envs: Vec<platform::Env>, setup: &Setup, word: bool) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.sources[usize::from(MISSING)] = None;
     attachment.state.apply(&Change::InService(without(setup, &[MISSING])));
@@ -302,7 +302,7 @@ fn a_drive_that_comes_back_gets_what_was_forced() {
 }
 
 /// Starts a crashed volume of which every drive is there, with the word of its journal.
-async fn start_covered(envs: Vec<env::Env>, setup: &Setup) -> Bench {
+async fn start_covered(envs: Vec<platform::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.state.apply(&Change::Unsynced(regions(setup)));
     attachment.state.apply(&Change::Marked(regions(setup)));

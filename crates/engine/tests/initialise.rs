@@ -4,14 +4,14 @@ use crate::common::{
     Bench, PACE, Setup, drive, envs, pattern, range, read, redundant_shapes, regions, write,
 };
 use engine::{Attachment, ReportKind, StripeSet, TaskKind, TaskOutcome, VolumeState};
-use env::{Buf, Durability, IoErrorKind};
 use layout::Level;
+use platform::{Buf, Durability, IoErrorKind};
+use platform_sim::SimDrive;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
-use world_sim::SimDrive;
 
 /// Drives that hold anything but zeros.
 fn noisy(drives: &[SimDrive], setup: &Setup) {
@@ -21,14 +21,14 @@ fn noisy(drives: &[SimDrive], setup: &Setup) {
 }
 
 /// A volume of which no stripe is initialised.
-async fn new_volume(setup: &Setup, env: &env::Env) -> Attachment {
+async fn new_volume(setup: &Setup, env: &platform::Env) -> Attachment {
     let mut attachment = setup.attachment(env).await;
     attachment.state = attachment.state.with_initialisation(&regions(setup), []);
     attachment
 }
 
 /// Reads all of a volume on the shard that it is a handle of.
-async fn read_there(bench: &Bench, volume: &Rc<engine::Volume>) -> Result<Vec<u8>, env::IoError> {
+async fn read_there(bench: &Bench, volume: &Rc<engine::Volume>) -> Result<Vec<u8>, platform::IoError> {
     let (told, of) = (Rc::new(RefCell::new(None)), volume.clone());
     let ended = told.clone();
     volume.shard().env().clone().spawn("read", async move {

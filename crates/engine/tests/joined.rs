@@ -3,22 +3,22 @@
 
 use crate::common::{self, Bench, Setup, envs, read};
 use engine::Volume;
-use env::Durability;
 use layout::Level;
+use platform::Durability;
+use platform_sim::{Rng, SimDrive};
 use std::cell::RefCell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{Rng, SimDrive};
 
 /// Runs `work` on so many numbers, `outstanding` of them at a time, each as a task of its own.
 async fn side_by_side<F: Future<Output = ()> + 'static>(
-    env: &env::Env,
+    env: &platform::Env,
     count: u64,
     outstanding: u64,
     work: impl Fn(u64) -> F + 'static,
 ) {
     let (work, next) = (Rc::new(work), Rc::new(std::cell::Cell::new(0)));
-    let (done, mut all_done) = env::mailbox::mailbox(env, outstanding as usize);
+    let (done, mut all_done) = platform::mailbox::mailbox(env, outstanding as usize);
     for _ in 0..outstanding {
         let (work, next, done) = (work.clone(), next.clone(), done.clone());
         env.spawn("worker", async move {
@@ -40,11 +40,11 @@ fn bytes_of(number: u64, len: u64) -> Vec<u8> {
 
 async fn put(volume: &Rc<Volume>, at: u64, bytes: &[u8]) {
     let range = ByteRange::new(ByteOffset(at), ByteCount::of(bytes));
-    let data = env::Buf::copy_of(bytes).freeze();
+    let data = platform::Buf::copy_of(bytes).freeze();
     volume.write(range, data, Durability::Cached).await.expect("it can be written");
 }
 
-fn all_drives(sim: &world_sim::Sim, setup: &Setup) -> Vec<SimDrive> {
+fn all_drives(sim: &platform_sim::Sim, setup: &Setup) -> Vec<SimDrive> {
     (0..setup.drives).map(|drive| common::drive(sim, drive)).collect()
 }
 
@@ -197,14 +197,14 @@ fn an_error_is_only_of_those_whom_it_concerns() {
             let strip = setup.geometry().strip().bytes().0;
             put(bench.volume(), 0, &bytes_of(9, strip)).await;
             let (drive, _) = common::data(&setup, 0, 1);
-            drives[usize::from(drive)].fail_next(times, Some("write"), env::IoErrorKind::OutOfSpace);
+            drives[usize::from(drive)].fail_next(times, Some("write"), platform::IoErrorKind::OutOfSpace);
             let (volume, results) = (bench.volume().clone(), Rc::new(RefCell::new(Vec::new())));
             let noted = results.clone();
             side_by_side(&bench.env, 3, 3, move |number| {
                 let (volume, noted) = (volume.clone(), noted.clone());
                 async move {
                     let range = ByteRange::new(ByteOffset(number * strip), ByteCount(strip));
-                    let data = env::Buf::copy_of(&bytes_of(number, strip)).freeze();
+                    let data = platform::Buf::copy_of(&bytes_of(number, strip)).freeze();
                     let result = volume.write(range, data, Durability::Cached).await;
                     noted.borrow_mut().push((number, result.is_ok()));
                 }
@@ -242,7 +242,7 @@ fn a_durable_write_stays_durable_in_company() {
             let volume = volume.clone();
             async move {
                 let range = ByteRange::new(ByteOffset(number * strip), ByteCount(strip));
-                let data = env::Buf::copy_of(&bytes_of(number, strip)).freeze();
+                let data = platform::Buf::copy_of(&bytes_of(number, strip)).freeze();
                 let durability = if number == 2 { Durability::Durable } else { Durability::Cached };
                 volume.write(range, data, durability).await.expect("it can be written");
             }

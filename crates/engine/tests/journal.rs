@@ -5,13 +5,13 @@ use crate::common::{
     write,
 };
 use engine::{JournalOn, JournalPlace, RegionSet, ReportKind, ShardMessage, TaskKind};
-use env::IoErrorKind;
 use layout::Level;
-use log::{LogId, Patch, Record, counting, patches, scan};
 use ondisk::{Tail, TailPlace, Uuid};
+use platform::IoErrorKind;
+use platform_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
-use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
+use write_log::{LogId, Patch, Record, counting, patches, scan};
 
 const SIZE: ByteCount = ByteCount(40 << 20);
 const ID: Uuid = Uuid([9; 16]);
@@ -414,8 +414,9 @@ fn a_durable_write_finds_what_was_written_together_on_the_drives() {
     let sector = at(&setup, 7, 0);
     scene.run(move |bench, drives| async move {
         write(bench.volume(), 0, &pattern(2, len)).await.expect("written");
-        let (range, bytes) = (range(sector, SECTOR), env::Buf::copy_of(&[0xB2; SECTOR as usize]).freeze());
-        bench.volume().write(range, bytes, env::Durability::Durable).await.expect("written");
+        let (range, bytes) =
+            (range(sector, SECTOR), platform::Buf::copy_of(&[0xB2; SECTOR as usize]).freeze());
+        bench.volume().write(range, bytes, platform::Durability::Durable).await.expect("written");
         drives.iter().for_each(SimDrive::power_cut);
     });
     let patches = scene.patches(&[0, 1, 2, 3]);

@@ -2,15 +2,15 @@
 
 use crate::common::{self, Bench, Setup, begin, drive, envs, open, range, read, write};
 use engine::{JournalOn, JournalPlace, LogDevice, ReportKind, ShardMessage};
-use env::{Buf, Durability};
 use layout::Level;
-use log::{LogId, Record, scan};
 use ondisk::{Tail, TailPlace, Uuid};
+use platform::{Buf, Durability};
+use platform_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
-use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
+use write_log::{LogId, Record, scan};
 
 const SIZE: ByteCount = ByteCount(40 << 20);
 const LEN: ByteCount = ByteCount(256 << 10);
@@ -25,7 +25,7 @@ fn on_members(id: Uuid) -> JournalPlace {
     JournalPlace { id, len: LEN, on: JournalOn::Members { at: ByteCount(8192), tail: TailPlace::End } }
 }
 
-async fn on_devices(env: &env::Env, id: Uuid, devices: &[u16]) -> JournalPlace {
+async fn on_devices(env: &platform::Env, id: Uuid, devices: &[u16]) -> JournalPlace {
     let mut sources = Vec::new();
     for device in devices {
         sources.push(LogDevice { id: Uuid([*device as u8; 16]), source: open(env, *device).await });

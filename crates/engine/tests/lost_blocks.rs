@@ -5,8 +5,8 @@ use crate::common::{
     stale_on, write,
 };
 use engine::{Change, FaultPolicy, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
-use env::{IoErrorKind, LimitsByClass};
 use layout::{CopyIndex, DataIndex, Level};
+use platform::{IoErrorKind, LimitsByClass};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn a_part_of_a_sector_does_not_heal_the_rest_of_it() {
         assert_eq!(write(volume, at + 100, &[7; 50]).await.expect_err("unknown").kind, IoErrorKind::Medium);
         assert_eq!(read(volume, at, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
         let extents = volume.status(range(at, 512)).await.expect("known");
-        assert!(extents.iter().all(|extent| extent.status == env::BlockStatus::Data), "{extents:?}");
+        assert!(extents.iter().all(|extent| extent.status == platform::BlockStatus::Data), "{extents:?}");
         write(volume, at, &[7; 512]).await.expect("writable");
         assert_eq!(read(volume, at, 512).await.expect("written"), vec![7; 512]);
     })

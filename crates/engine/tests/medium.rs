@@ -3,8 +3,8 @@
 
 use crate::common::{Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write};
 use engine::{FaultPolicy, ReportKind, TaskKind};
-use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
+use platform::IoErrorKind;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripSize, StripeIndex};
 

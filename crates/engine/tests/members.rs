@@ -5,17 +5,21 @@ use crate::common::{
     regions, slots, write,
 };
 use engine::{Attachment, Change, RegionSet, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome};
-use env::Durability;
 use layout::Level;
+use platform::Durability;
+use platform_sim::{DriveOptions, Sim, SimOptions, Unwritten};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
-use world_sim::{DriveOptions, Sim, SimOptions, Unwritten};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn change(slot: u16, source: Option<std::sync::Arc<dyn env::DriveSource>>, health: DriveSet) -> NewDrive {
+fn change(
+    slot: u16,
+    source: Option<std::sync::Arc<dyn platform::DriveSource>>,
+    health: DriveSet,
+) -> NewDrive {
     // Small volumes have one region.
     let stale = RegionSet::first(1);
     NewDrive { slot: DriveIndex(slot), source, stale, in_service: health }
@@ -33,7 +37,7 @@ fn a_drive_is_replaced_under_load_and_nobody_notices() {
                 let bench = Bench::start(envs, &setup).await;
                 let capacity = bench.volume().spec().capacity.0;
                 let stop = Rc::new(Cell::new(false));
-                let (finished, mut finishes) = env::mailbox::mailbox(&bench.env, 4);
+                let (finished, mut finishes) = platform::mailbox::mailbox(&bench.env, 4);
                 for worker in 0..4u64 {
                     let (volume, stop) = (bench.volumes[worker as usize % 2].clone(), stop.clone());
                     let (start, len) = (capacity / 4 * worker, capacity / 4);
@@ -132,7 +136,8 @@ fn writes_that_overlap_end_alike_on_a_drive_and_its_replacement() {
         assert_eq!((first.get(), second.get()), (Some(true), Some(true)));
     })
     .expect("no stall");
-    let holds = |drive: &world_sim::SimDrive| drive.peek(ByteOffset(at), ByteCount(512)).expect("readable");
+    let holds =
+        |drive: &platform_sim::SimDrive| drive.peek(ByteOffset(at), ByteCount(512)).expect("readable");
     assert!(
         holds(&old) == holds(&new),
         "{} on the drive, {} on its replacement",
@@ -179,7 +184,7 @@ fn a_drive_that_is_filled_gets_every_write_and_takes_the_slot() {
             let bench = Bench::start(envs, &setup).await;
             let bytes = fill(&bench, 0, setup.drives).await;
             let size = setup.geometry().member_size();
-            let holds = |drive: &world_sim::SimDrive| drive.read_durable(ByteOffset::ZERO, size);
+            let holds = |drive: &platform_sim::SimDrive| drive.read_durable(ByteOffset::ZERO, size);
             assert!(holds(&old) == holds(&new), "{level:?}: they differ, or are not flushed");
             assert_eq!(new.stats().reads, 0, "it does not serve yet");
             bench
@@ -548,7 +553,7 @@ fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
         let all: Vec<Seat> = (0..4).flat_map(seats).collect();
         let (mut asked, mut answers) = (Vec::new(), Vec::new());
         for seat in all.iter().copied() {
-            let (done, told) = env::mailbox::mailbox::<Result<(), String>>(&bench.env, 2);
+            let (done, told) = platform::mailbox::mailbox::<Result<(), String>>(&bench.env, 2);
             asked.push((seat, done));
             answers.push((seat, told, 0));
         }

@@ -2,13 +2,13 @@
 
 use crate::common::{self, Bench, Setup, drive, envs, pattern, range, write};
 use engine::{ReportKind, VolumeService};
-use env::{Buf, Member};
 use layout::Level;
+use platform::{Buf, Member};
+use platform_sim::SimDrive;
 use smallvec::smallvec;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
-use world_sim::SimDrive;
 
 const STRIP: u64 = 4096;
 

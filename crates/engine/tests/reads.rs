@@ -3,13 +3,13 @@
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Attachment, ReadTerms, ShardMessage};
-use env::Durability;
 use layout::Level;
+use platform::Durability;
+use platform_sim::{DriveOptions, Latency, Order, Rng, Sim, SimDrive, SimOptions};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, SectorSize};
-use world_sim::{DriveOptions, Latency, Order, Rng, Sim, SimDrive, SimOptions};
 
 const KIB: u64 = 1024;
 const CACHED: ReadTerms = ReadTerms { read_ahead: false, cached: true, most_ahead: None };
@@ -184,7 +184,7 @@ fn whatever_hosts_do_a_read_gives_what_was_written_last() {
             let bench = Rc::new(bench);
             let sector = SectorSize::B512.bytes().0;
             let part = bench.volume().spec().capacity.0 / 3 / sector * sector;
-            let (done, mut ends) = env::mailbox::mailbox(&bench.env, 3);
+            let (done, mut ends) = platform::mailbox::mailbox(&bench.env, 3);
             for host in 0..3_u64 {
                 let (bench, done) = (bench.clone(), done.clone());
                 let env = bench.shards[host as usize % bench.shards.len()].env().clone();

@@ -5,8 +5,8 @@ use crate::common::{
     slots, write,
 };
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace};
-use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
+use platform::IoErrorKind;
 use std::time::Duration;
 use units::{DriveIndex, StripeIndex};
 

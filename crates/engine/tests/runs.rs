@@ -3,10 +3,10 @@
 
 use crate::common::{self, Bench, Setup, envs, pattern, read, write};
 use engine::ReportKind;
-use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level};
+use platform::IoErrorKind;
+use platform_sim::{Sim, SimDrive};
 use units::{ByteCount, ByteOffset, StripSize, StripeIndex};
-use world_sim::{Sim, SimDrive};
 
 const STRIP: u64 = 4096;
 

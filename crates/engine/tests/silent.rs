@@ -3,8 +3,8 @@
 use crate::common::{Bench, Setup, VOLUME, drive, envs, pattern, read, write};
 use engine::{ReportKind, ShardMessage};
 use layout::Level;
+use platform_sim::SimDrive;
 use std::time::Duration;
-use world_sim::SimDrive;
 
 const STRIP: u64 = 4096;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -79,7 +79,9 @@ fn a_drive_that_the_controller_does_not_let_go_is_waited_for() {
     let (silent, envs) = (drive(&sim, 1), envs(&sim, &setup));
     let ran = sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
-        bench.refuse(|kind| matches!(kind, ReportKind::DriveSilent { .. }).then_some(env::IoErrorKind::Busy));
+        bench.refuse(|kind| {
+            matches!(kind, ReportKind::DriveSilent { .. }).then_some(platform::IoErrorKind::Busy)
+        });
         silent.hold();
         let (volume, new) = (bench.volume().clone(), pattern(4, STRIP));
         let writer = bench.env.spawn("write", async move { write(&volume, 0, &new).await });

@@ -5,16 +5,16 @@ use engine::{
     ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress, Volume, VolumeId,
     VolumeSpec, VolumeState,
 };
-use env::mailbox::{Receiver, Sender};
-use env::{Buf, Durability, Env};
 use layout::{Geometry, Level};
+use platform::mailbox::{Receiver, Sender};
+use platform::{Buf, Durability, Env};
+use platform_sim::{DriveOptions, Latency, Rng, Sim, SimDrive, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
-use world_sim::{DriveOptions, Latency, Rng, Sim, SimDrive, SimOptions};
 
 pub(crate) const VOLUME: VolumeId = VolumeId(1);
 pub(crate) const TASK: TaskId = TaskId(7);
@@ -77,7 +77,7 @@ impl Setup {
 
     pub(crate) async fn serve_as(&self, envs: Vec<Env>, change: impl FnOnce(&mut Attachment)) -> Rig {
         let (env, geometry, count) = (envs[0].clone(), self.geometry(), envs.len() as u16);
-        let (reports, receiver) = env::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
+        let (reports, receiver) = platform::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
         let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
         let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
         let mut shards = Vec::new();
@@ -178,7 +178,7 @@ pub(crate) async fn control(
 
 impl Rig {
     pub(crate) async fn tell(&self, message: impl Fn(engine::Done) -> ShardMessage) {
-        let (done, mut answers) = env::mailbox::mailbox(&self.env, self.shards.len());
+        let (done, mut answers) = platform::mailbox::mailbox(&self.env, self.shards.len());
         for shard in &self.shards {
             assert!(shard.send(message(done.clone())).is_ok());
         }
@@ -222,13 +222,13 @@ pub(crate) fn drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
     (0..setup.drives).map(|i| sim.drive(&format!("d{i}")).expect("a drive")).collect()
 }
 
-pub(crate) async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
+pub(crate) async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, platform::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount(len));
     let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
     result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
 }
 
-pub(crate) async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
+pub(crate) async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), platform::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
     volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
 }
@@ -400,7 +400,7 @@ fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive()
             assert_eq!(volume.check_invariants(), Ok(()));
             rig.env.sleep(Duration::from_micros(100)).await;
         }
-        let gone = env::IoError::new(env::IoErrorKind::Gone);
+        let gone = platform::IoError::new(platform::IoErrorKind::Gone);
         assert_eq!(rig.told.outcomes.borrow()[1], TaskOutcome::Failed(gone));
         assert!(rig.told.current.borrow().is_empty(), "it vouches for nothing of the next drive");
     })
@@ -525,7 +525,7 @@ fn a_rebuild_lists_what_is_lost_and_goes_on() {
             match read(&volume, at, 4096).await {
                 Ok(got) => assert!(got == model[at as usize..][..4096], "at {at}"),
                 Err(error) => {
-                    assert_eq!(error.kind, env::IoErrorKind::Medium);
+                    assert_eq!(error.kind, platform::IoErrorKind::Medium);
                     failed += 4096;
                     // Written anew, it is lost no more.
                     write(&volume, at, &content(at, 4096, 77)).await.expect("writable");

@@ -4,10 +4,10 @@
 use crate::common::{self, Bench, PACE, Setup, TASK, VOLUME, envs, pattern, range, read, stale_on, write};
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace};
 use layout::Level;
+use platform_sim::{Sim, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex};
-use world_sim::{Sim, SimDrive};
 
 const STRIP: u64 = 4096;
 /// Stripes of every volume here, and how many of them are dealt with together.

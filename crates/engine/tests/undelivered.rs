@@ -2,8 +2,8 @@
 
 use crate::common::{Bench, Setup, envs, pattern, read, write};
 use engine::ShardMessage;
-use env::{IoErrorKind, mailbox};
 use layout::Level;
+use platform::{IoErrorKind, mailbox};
 use std::time::Duration;
 
 /// A part of a request that the shard which owns its stripe did not take was lost, and its host waited for ever.

@@ -5,12 +5,12 @@ use crate::common::{
     slots, stale, stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
-use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level};
+use platform::IoErrorKind;
+use platform_sim::SimDrive;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveIndex, StripeIndex};
-use world_sim::SimDrive;
 
 const SECOND: Duration = Duration::from_secs(1);
 

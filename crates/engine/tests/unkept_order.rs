@@ -2,8 +2,8 @@
 
 use crate::common::{Bench, Setup, data, drive, envs, parity, pattern, range, read, slots, write};
 use engine::{Change, ReportKind};
-use env::IoErrorKind;
 use layout::Level;
+use platform::IoErrorKind;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -147,7 +147,7 @@ fn a_block_is_listed_before_zeros_take_its_place() {
 }
 
 /// A RAID 5 without the drive of its first strip, whose second strip has a block with this state.
-async fn degraded(envs: Vec<env::Env>, setup: &Setup, changes: &[Change]) -> Bench {
+async fn degraded(envs: Vec<platform::Env>, setup: &Setup, changes: &[Change]) -> Bench {
     let missing = data(setup, STRIPE, 0).0;
     let mut attachment = setup.attachment(&envs[0]).await;
     let left: Vec<u16> = (0..4).filter(|slot| *slot != missing).collect();

@@ -3,12 +3,12 @@
 
 use crate::common::{Bench, MEMBER, Setup, envs, read, write};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume, VolumeId, VolumeService};
-use env::{Buf, Durability, Env, IoErrorKind, Slice};
 use layout::Level;
+use platform::{Buf, Durability, Env, IoErrorKind, Slice};
+use platform_sim::{DriveOptions, Rng, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex};
-use world_sim::{DriveOptions, Rng, Sim, SimOptions};
 
 fn sim(seed: u64, setup: &Setup) -> Sim {
     setup.sim(seed, 0)
@@ -28,7 +28,7 @@ async fn exercise(volumes: Vec<Rc<Volume>>, seed: u64, rounds: u64, fail: impl F
     let model = Rc::new(RefCell::new(vec![0u8; capacity as usize]));
     let fail = Rc::new(fail);
     let done = Rc::new(Cell::new(0u64));
-    let (finished, mut finishes) = env::mailbox::mailbox(&env, WORKERS as usize);
+    let (finished, mut finishes) = platform::mailbox::mailbox(&env, WORKERS as usize);
     for worker in 0..WORKERS {
         let volume = volumes[worker as usize % volumes.len()].clone();
         let (model, fail, done) = (model.clone(), fail.clone(), done.clone());
@@ -376,7 +376,7 @@ fn a_volume_can_be_a_drive() {
     sim.run(async move {
         let volume = start(envs, setup).await.remove(0);
         let drive = VolumeService::new(volume.clone()).as_drive();
-        let member = env::Member::new(volume.shard().env(), Rc::new(drive));
+        let member = platform::Member::new(volume.shard().env(), Rc::new(drive));
         let slices = [Buf::copy_of(&[1; 5000]).freeze(), Slice::zero(ByteCount(3000))].into_iter().collect();
         assert_eq!(member.write(ByteOffset(512), slices, Durability::Durable).await.result, Ok(8000));
         let buffers = [Buf::unpooled(ByteCount(6000)), Buf::unpooled(ByteCount(2000))].into_iter().collect();
@@ -432,7 +432,7 @@ fn a_write_that_marks_a_region_again_comes_after_the_news_that_it_was_quiet() {
             let (volume, marked) = start_noting_marks(&env, &setup).await;
             // The cleaner looks every 5 s; this host writes every 5 s too, as a journal's commit does.
             for round in 2..7u64 {
-                env.sleep_until(env::Instant { ns: 5_000_000_000 * round }).await;
+                env.sleep_until(platform::Instant { ns: 5_000_000_000 * round }).await;
                 write(&volume, 0, &[2; 4096]).await.expect("writable");
                 env.sleep(std::time::Duration::from_millis(100)).await;
                 assert!(marked.get(), "seed {seed}: a region that was just written is not marked");
@@ -444,12 +444,12 @@ fn a_write_that_marks_a_region_again_comes_after_the_news_that_it_was_quiet() {
 
 /// One shard with the volume, kept by somebody who only remembers whether its one region is marked.
 async fn start_noting_marks(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bool>>) {
-    let (reports, mut receiver) = env::mailbox::mailbox::<engine::Report>(env, engine::REPORTS_OPEN);
+    let (reports, mut receiver) = platform::mailbox::mailbox::<engine::Report>(env, engine::REPORTS_OPEN);
     let seed = ShardSeed::new(env, 1);
     let sender = seed.sender();
     let shard = seed.start(ShardIndex(0), 1, reports);
     assert!(sender.send(ShardMessage::Peers(vec![sender.clone()])).is_ok());
-    let (done, mut answers) = env::mailbox::mailbox(env, 1);
+    let (done, mut answers) = platform::mailbox::mailbox(env, 1);
     let attachment = setup.attachment(env).await;
     assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
     answers.receive().await.expect("an answer").expect("attached");

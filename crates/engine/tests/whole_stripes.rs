@@ -3,13 +3,13 @@
 
 use crate::common::{self, Bench, PACE, Setup, envs, pattern, read, regions, write};
 use engine::{RegionSet, ReportKind, TaskKind, TaskOutcome};
-use env::IoError;
 use layout::Level;
+use platform::IoError;
+use platform_sim::{Sim, SimDrive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::{Sim, SimDrive};
 
 const STRIP: u64 = 4096;
 const STRIPES: u64 = 16;

@@ -2,13 +2,13 @@
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Absorb, Attachment, CacheTerms, ShardMessage, Volume, VolumeId, VolumeSpec};
-use env::{BlockStatus, Durability, IoErrorKind};
 use layout::Level;
+use platform::{BlockStatus, Durability, IoErrorKind};
+use platform_sim::{Rng, SimDrive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{Rng, SimDrive};
 
 const ROOM: ByteCount = ByteCount(64 << 10);
 const SECTOR: u64 = 512;
@@ -17,7 +17,7 @@ fn strip(setup: &Setup) -> u64 {
     setup.geometry().strip().bytes().0
 }
 
-async fn start(envs: Vec<env::Env>, setup: &Setup, room: ByteCount) -> Bench {
+async fn start(envs: Vec<platform::Env>, setup: &Setup, room: ByteCount) -> Bench {
     let attachment = setup.attachment(&envs[0]).await;
     let cache = CacheTerms { absorb: Absorb::Unflushed, ..CacheTerms::none(VOLUME) };
     Bench::attach_with_cache(envs, Attachment { cache, ..attachment }, room).await
@@ -37,7 +37,7 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
 
 /// Runs something as a task of a shard.
 async fn on<T: Send + 'static>(bench: &Bench, shard: usize, work: impl Future<Output = T> + 'static) -> T {
-    let (done, mut result) = env::mailbox::mailbox(&bench.env, 1);
+    let (done, mut result) = platform::mailbox::mailbox(&bench.env, 1);
     bench.shards[shard].env().spawn("host", async move { assert!(done.send(work.await).is_ok()) });
     result.receive().await.expect("it ends")
 }
@@ -93,7 +93,7 @@ fn a_write_is_answered_before_any_drive_is_asked() {
         assert!(read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable") == bytes_of(1, SECTOR));
         assert_eq!(bench.volume().cache_counters().hits, 1);
         // One that must be durable is so when it is answered, and takes what is dirty beneath it along.
-        let bytes = env::Buf::copy_of(&bytes_of(2, 2 * SECTOR)).freeze();
+        let bytes = platform::Buf::copy_of(&bytes_of(2, 2 * SECTOR)).freeze();
         bench
             .volume()
             .write(range(3 * SECTOR, 2 * SECTOR), bytes, Durability::Durable)
@@ -246,8 +246,8 @@ impl Hosts {
                 if rng.below(6) == 0 { vec![0; len as usize] } else { bytes_of(worker ^ (round << 8), len) };
             let durability = if rng.below(8) == 0 { Durability::Durable } else { Durability::Cached };
             let data = match bytes.iter().all(|byte| *byte == 0) {
-                true => env::Slice::zero(ByteCount(len)),
-                false => env::Buf::copy_of(&bytes).freeze(),
+                true => platform::Slice::zero(ByteCount(len)),
+                false => platform::Buf::copy_of(&bytes).freeze(),
             };
             volume.write(range(at, len), data, durability).await.expect("it can be written");
             self.model.borrow_mut()[at as usize..][..len as usize].copy_from_slice(&bytes);

@@ -2,7 +2,7 @@
 //!
 //! Numbers are those of the VIRTIO specification, version 1.2, section 5.2 (block devices) and 6 (reserved feature bits).
 
-use env::TargetGeometry;
+use platform::TargetGeometry;
 use units::ByteCount;
 
 /// The unit of addresses and lengths on the wire, whatever the disk's sectors are.
@@ -115,7 +115,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use env::HostSectors;
+    use platform::HostSectors;
     use units::SectorSize;
 
     #[test]

@@ -9,7 +9,7 @@ use crate::config::Negotiated;
 use crate::in_flight::{InFlight, in_flight_bytes};
 use crate::request::{Request, What, give, parse, take};
 use crate::ring::{Broken, Ring, RingPlace, Segment};
-use env::{HostSectors, TargetGeometry};
+use platform::{HostSectors, TargetGeometry};
 use std::sync::Arc;
 use units::{ByteCount, ByteRange, SectorSize};
 use vm_memory::{Bytes, GuestAddress};

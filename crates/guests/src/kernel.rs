@@ -5,8 +5,8 @@
 //! ([`GuestMessage::GiveUp`](crate::GuestMessage)).
 
 use crate::work::{Change, Work};
-use env::sync::Signal;
-use env::{
+use platform::sync::Signal;
+use platform::{
     BlockTarget, Connected, Connection, Durability, Env, Hosts, IoError, IoErrorKind, KernelQueue,
     KernelRequest, KernelWork, Peer, Targets,
 };

@@ -1,5 +1,5 @@
 //! How virtual machines (guests) reach what a shard serves: virtio block devices whose queues lie in memory that the guest shares
-//! with this process; and how the kernel of this machine does, whose queues (ublk) are much the same. Above stand [`BlockTarget`](env::BlockTarget)s, as above any port.
+//! with this process; and how the kernel of this machine does, whose queues (ublk) are much the same. Above stand [`BlockTarget`](platform::BlockTarget)s, as above any port.
 //!
 //! ```text
 //!  who speaks vhost-user with the guest's machine ── GuestMessage ──▶ a shard: serve_guests

@@ -4,7 +4,7 @@
 use crate::GuestMemory;
 use crate::config::{LONGEST_REQUEST, RANGES, UNIT};
 use crate::ring::{Chain, Segment};
-use env::TargetGeometry;
+use platform::TargetGeometry;
 use units::{ByteCount, ByteOffset, ByteRange};
 use vm_memory::{Bytes, GuestAddress};
 

@@ -7,7 +7,9 @@ use crate::in_flight::InFlight;
 use crate::kernel::Slots;
 use crate::queue::{Parts, Queue};
 use crate::ring::{Ring, RingPlace};
-use env::{BlockTarget, Connection, Env, Hosts, KernelQueueSource, Peer, StreamSource, Targets, mailbox};
+use platform::{
+    BlockTarget, Connection, Env, Hosts, KernelQueueSource, Peer, StreamSource, Targets, mailbox,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,6 +1,8 @@
 //! What requests come to: calls of the target, counted, in parts where they are long, with data copied to and from wherever they are.
 
-use env::{BlockTarget, Connected, Durability, Env, IoError, IoErrorKind, TargetGeometry, longest_payload};
+use platform::{
+    BlockTarget, Connected, Durability, Env, IoError, IoErrorKind, TargetGeometry, longest_payload,
+};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 

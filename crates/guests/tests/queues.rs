@@ -3,9 +3,9 @@
 mod common;
 
 use common::{CAPACITY, Driver, HEADER, LONG, Machine, Part, header};
+use platform_sim::Rng;
 use std::sync::Arc;
 use units::ByteCount;
-use world_sim::Rng;
 
 const READ: u32 = 0;
 const WRITE: u32 = 1;

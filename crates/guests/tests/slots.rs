@@ -3,17 +3,17 @@
 mod common;
 
 use common::{CAPACITY, Disk, Shelf};
-use env::{
+use guests::{GuestMessage, KernelStart, QueueId, guest_mailbox, serve_guests};
+use platform::{
     Completion, Env, Hosts, Io, IoError, IoOutcome, KernelQueue, KernelQueueSource, KernelRequest,
     KernelWork, Peer, mailbox,
 };
-use guests::{GuestMessage, KernelStart, QueueId, guest_mailbox, serve_guests};
+use platform_sim::{Sim, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{Sim, SimOptions};
 
 const BLOCK: u64 = 4096;
 const EIO: i32 = -5;
@@ -62,7 +62,7 @@ impl KernelQueue for Kernel {
 struct Source(Answers);
 
 impl KernelQueueSource for Source {
-    fn attach(self: Box<Self>, env: &Env) -> env::Result<Rc<dyn KernelQueue>> {
+    fn attach(self: Box<Self>, env: &Env) -> platform::Result<Rc<dyn KernelQueue>> {
         let kernel = Rc::new(Kernel {
             env: env.clone(),
             answers: self.0,

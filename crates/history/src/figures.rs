@@ -4,7 +4,7 @@
 //! evenly over the bucket, as `histogram_quantile` of Prometheus does.
 
 use crate::interval::{BUCKETS, Done, Interval};
-use env::BUCKET_BOUNDS_NS;
+use platform::BUCKET_BOUNDS_NS;
 use serde::{Deserialize, Serialize};
 
 const MIB: f64 = 1_048_576.0;

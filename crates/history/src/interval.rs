@@ -1,9 +1,9 @@
 //! What was done in an interval. Intervals are merged by adding up.
 
-use env::BUCKET_BOUNDS_NS;
+use platform::BUCKET_BOUNDS_NS;
 
-/// Kinds of operations: read, write, trim, flush, in the order of [`env::Operation::ALL`].
-pub const OPERATIONS: usize = env::Operation::ALL.len();
+/// Kinds of operations: read, write, trim, flush, in the order of [`platform::Operation::ALL`].
+pub const OPERATIONS: usize = platform::Operation::ALL.len();
 
 /// Buckets of a histogram: one for each bound, and one for what took longer.
 pub const BUCKETS: usize = BUCKET_BOUNDS_NS.len() + 1;

@@ -7,16 +7,16 @@ use crate::device::{Command, Device, Done, Kind, SECTOR};
 use crate::link::Link;
 use crate::server::{Core, find_port};
 use crate::slots::Slots;
-use env::{
+use platform::{
     BlockStatus, Completion, Drive, DriveHealth, DriveInfo, DriveSource, Durability, Env, Instant, IoError,
     IoErrorKind, IoOutcome, IoRequest, StatusExtent,
 };
+use platform_sim::{Actor, Paced, Pacer, SimId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use units::ByteCount;
-use world_sim::{Actor, Paced, Pacer, SimId};
 
 /// Tokens of events: the command reaches the drive; with [`RETURNED`], its answer reaches the engine.
 const RETURNED: u64 = 1 << 32;
@@ -221,10 +221,10 @@ impl DriveSource for Source {
         &self.info
     }
 
-    fn attach(&self, _: &Env) -> env::Result<Rc<dyn Drive>> {
+    fn attach(&self, _: &Env) -> platform::Result<Rc<dyn Drive>> {
         find_port(self.sim, self.server, self.index).map(|port| port as Rc<dyn Drive>).ok_or_else(|| {
-            env::Error::new(
-                env::ErrorKind::NotFound,
+            platform::Error::new(
+                platform::ErrorKind::NotFound,
                 format!("the model {} belongs to a simulation that is over or elsewhere", self.info.name),
             )
         })
@@ -242,15 +242,15 @@ pub(crate) fn info(name: String, spec: &crate::catalog::DriveSpec) -> DriveInfo 
     let sector = |bytes| units::SectorSize::from_bytes(bytes).unwrap_or(units::SectorSize::B512);
     let (logical, physical) = (sector(spec.logical_sector_bytes), sector(spec.physical_sector_bytes));
     DriveInfo {
-        identity: env::DriveIdentity(name.clone()),
+        identity: platform::DriveIdentity(name.clone()),
         name,
-        kind: env::DriveKind::Model,
+        kind: platform::DriveKind::Model,
         size: ByteCount(spec.capacity_bytes).align_down(physical.bytes()),
         logical_sector: logical,
         physical_sector: physical,
         rotational: spec.is_rotating(),
         read_only: false,
         exclusive: true,
-        hardware: env::Hardware { model: Some(spec.model.clone()), ..env::Hardware::default() },
+        hardware: platform::Hardware { model: Some(spec.model.clone()), ..platform::Hardware::default() },
     }
 }

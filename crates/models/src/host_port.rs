@@ -6,11 +6,11 @@
 
 use crate::server::Core;
 use crate::slots::Slots;
-use env::{Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Runners, Service};
+use platform::{Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Runners, Service};
+use platform_sim::Actor;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use world_sim::Actor;
 
 /// Hosts may have so many commands under way where the controller sets no limit.
 const MOST_COMMANDS: u64 = 1024;

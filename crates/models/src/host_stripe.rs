@@ -1,7 +1,7 @@
 //! Volumes of several controllers as one, which their host makes of them: a piece of each in turn, as its operating system's RAID 0 does.
 //! That takes no time here: what the host's processor takes of an I/O is charged at each controller's port.
 
-use env::{
+use platform::{
     Buf, Bufs, Drive, DriveIdentity, DriveInfo, Env, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member,
     Served, Service, Slices,
 };

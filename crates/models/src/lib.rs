@@ -1,7 +1,7 @@
 //! Drives, links and controllers in virtual time, and the catalog that feeds them.
 //!
-//! A [`Server`] stands in a simulated world (`world-sim`): drives, each behind its link, behind a controller,
-//! behind a host link. To the code above the seam its drives are drives like any other ([`env::Drive`]), so
+//! A [`Server`] stands in a simulated world (`platform-sim`): drives, each behind its link, behind a controller,
+//! behind a host link. To the code above the seam its drives are drives like any other ([`platform::Drive`]), so
 //! that the engine which serves real drives serves these, and cannot tell. What comes out is a prediction.
 //!
 //! ```text

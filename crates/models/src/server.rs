@@ -8,14 +8,14 @@ use crate::link::{DriveLink, Link, LinkShares, transfer_ns};
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, moved_in_steady_state};
-use env::{Drive, DriveSource, Env, IoRequest, Service, Work};
+use platform::{Drive, DriveSource, Env, IoRequest, Service, Work};
+use platform_sim::{ProcessId, SimDrive, SimHandle, SimId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::{ProcessId, SimDrive, SimHandle, SimId};
 
 /// What a server is made of.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! A simulated drive that takes the time of a modelled one: it keeps what is written, and is as slow as the model.
 
-use env::{Buf, Durability, Member};
 use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
+use platform::{Buf, Durability, Member};
+use platform_sim::{DriveOptions, Latency, Sim, SimOptions};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
-use world_sim::{DriveOptions, Latency, Sim, SimOptions};
 
 const LEN: ByteCount = ByteCount(64 << 10);
 

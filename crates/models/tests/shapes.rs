@@ -1,13 +1,13 @@
 //! The shapes that no paper gives: rates over depth, block size and stroke, of drives by themselves. Everything is
 //! in virtual time.
 
-use env::{Buf, Durability, Env, Member, Slice};
 use models::{Catalog, DriveSpec, HostSpec, LinkShares, Prepared, Server, ServerSpec};
+use platform::{Buf, Durability, Env, Member, Slice};
+use platform_sim::{Rng, Sim, SimOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
-use world_sim::{Rng, Sim, SimOptions};
 
 #[derive(Clone, Copy)]
 struct Load {

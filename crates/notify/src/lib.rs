@@ -1,6 +1,6 @@
 //! Notifications: events of the controller in, messages for the channels out.
 //!
-//! Values only: no clock, no file, no socket. Who has these (`crates/api/src/notify`) asks a [`Queue`] what is due, sends it in the
+//! Values only: no clock, no file, no socket. Who has these (`crates/control-api/src/notify`) asks a [`Queue`] what is due, sends it in the
 //! [`form`] of its channel, says what came of it, and keeps the [`Line`]s that the queue asks to be kept.
 //!
 //! ```text

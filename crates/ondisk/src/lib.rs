@@ -1,5 +1,5 @@
 //! Bytes on drives: labels and write-intent maps; decode, encode, reconcile. Pure: no I/O, no clock. What is in
-//! the journals of writes is the crate `log`'s business.
+//! the journals of writes is the crate `write-log`'s business.
 //!
 //! # The last 32 MiB of every drive
 //! ```text

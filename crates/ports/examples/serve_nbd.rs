@@ -11,8 +11,8 @@
 use engine::{
     Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
 };
-use env::{Address, DriveSource, Env, mailbox};
 use layout::{Geometry, Level};
+use platform::{Address, DriveSource, Env, mailbox};
 use ports::nbd::Nbd;
 use ports::{PortMessage, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ fn start_shard(
     let (port, messages) = port_mailbox(env);
     let ready = (seed.sender(), port);
     let shard: Shard = seed.start(ShardIndex(index), count, reports);
-    (ready, serve_shard::<Nbd, _>(shard, env::Hosts::default(), messages, SessionOptions::default()))
+    (ready, serve_shard::<Nbd, _>(shard, platform::Hosts::default(), messages, SessionOptions::default()))
 }
 
 async fn attach(
@@ -117,8 +117,8 @@ async fn attach(
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = parse()?;
-    let settings = world_real::Settings::with_memory(arguments.memory);
-    let first = world_real::Shard::new(&settings)?;
+    let settings = platform_linux::Settings::with_memory(arguments.memory);
+    let first = platform_linux::Shard::new(&settings)?;
     let env = first.env().clone();
     let count = arguments.shards.max(1);
     let (reports, inbox) = mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
@@ -129,7 +129,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for index in 1..count {
         let (tell, hear) = mpsc::channel();
         let reports = reports.clone();
-        let thread = world_real::spawn_shard(&format!("shard {index}"), settings.clone(), move |env| {
+        let thread = platform_linux::spawn_shard(&format!("shard {index}"), settings.clone(), move |env| {
             let (ready, port) = start_shard(&env, index, count, reports);
             tell.send(ready).expect("the first shard waits for this");
             port

@@ -1,6 +1,6 @@
 //! Who may use which target: a list of rules, of which the first that fits counts.
 
-use env::Peer;
+use platform::Peer;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use std::net::IpAddr;
@@ -161,7 +161,7 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use env::Process;
+    use platform::Process;
 
     fn at(address: &str) -> Visitor {
         Visitor { peer: Peer::at(address), certificate: None }

@@ -1,5 +1,5 @@
 //! How hosts reach what a shard serves: ports, which speak a host's protocol on one side and call
-//! [`BlockTarget`](env::BlockTarget)s on the other.
+//! [`BlockTarget`](platform::BlockTarget)s on the other.
 //!
 //! ```text
 //!  shard 0:  Server ── accepts, counts, deals ──┐ PortMessage
@@ -15,7 +15,7 @@
 //! All of this is the same for every protocol: `server`, `shard`, `session`. What a protocol adds is a folder with one
 //! implementation of [`Protocol`]: its greeting, its codec, and which of the session's calls a request stands for ([`nbd`]; the
 //! smallest one possible is in `tests/null_port`). Ports know neither engine nor controller: they serve the
-//! [`Targets`](env::Targets) that a shard has at the time, whatever these are.
+//! [`Targets`](platform::Targets) that a shard has at the time, whatever these are.
 //!
 //! A connection that this machine makes to itself, for a disk of its own, has no greeting ([`Known`]): both ends are told what
 //! they would say. Everything else is as with any other client.

@@ -4,7 +4,7 @@ use crate::access::{Access, Rights, Visitor};
 use crate::encryption::Encryption;
 use crate::session::{Inlet, Life, Session};
 use crate::tls;
-use env::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets, longest_payload};
+use platform::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets, longest_payload};
 use rustls::pki_types::CertificateDer;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use crate::protocol::{Offer, Protocol};
 use crate::server::Place;
 use crate::session::{self, Entry, Life, SessionOptions};
-use env::sync::{Signal, Taken};
-use env::{BlockTarget, Connection, Env, Host, Hosts, StreamSource, Targets, mailbox};
+use platform::sync::{Signal, Taken};
+use platform::{BlockTarget, Connection, Env, Host, Hosts, StreamSource, Targets, mailbox};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 //! [`RECEIVED`] bytes that have arrived, one record that is decrypted, and the records of one [`PIECE`] that are on their way.
 
 use crate::session::Life;
-use env::{Buf, Completion, Env, Io, IoError, IoErrorKind, IoOutcome, Slice, Slices, Stream};
+use platform::{Buf, Completion, Env, Io, IoError, IoErrorKind, IoOutcome, Slice, Slices, Stream};
 use rustls::pki_types::CertificateDer;
 use rustls::{ServerConfig, ServerConnection};
 use std::cell::RefCell;
@@ -271,7 +271,7 @@ impl<'a> Pieces<'a> {
             let bytes = match slice.solid() {
                 Some(bytes) => &bytes[self.at..],
                 // Zeroes have no bytes of their own.
-                None => &env::buffers::zero_bytes()[..left.min(env::buffers::zero_bytes().len())],
+                None => &platform::buffers::zero_bytes()[..left.min(platform::buffers::zero_bytes().len())],
             };
             let part = &bytes[..bytes.len().min(room)];
             if !part.is_empty() {

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Client, Lost, Machine, Plan, client_options, dial, hear, options, slices};
-use env::Stream;
 use layout::Level;
 use nbd::ReplyStyle;
+use platform::Stream;
 use ports::{Access, ServerOptions, SessionOptions};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ struct Options {
 }
 
 impl Options {
-    async fn begin(env: &env::Env) -> Options {
+    async fn begin(env: &platform::Env) -> Options {
         let mut options = Options { stream: dial(env).await, heard: VecDeque::new() };
         assert_eq!(options.take(18).await.len(), 18, "a greeting");
         options.say(&3_u32.to_be_bytes()).await;

@@ -4,14 +4,14 @@
 mod common;
 
 use common::{Answer, Ask, Client, Lost, Machine, RAID5, client_options, dial, hear, options, slices};
-use env::Env;
 use nbd::{Command, CommandFlags, ErrorKind, ReplyStyle};
+use platform::Env;
+use platform_sim::{Rng, SimOptions};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions, SessionOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use world_sim::{Rng, SimOptions};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -143,7 +143,7 @@ fn a_handshake_that_is_not_finished_in_time_is_ended() {
                     stream.send(slices(b"x")).await.result?;
                 }
                 #[allow(unreachable_code, reason = "names the error")]
-                Ok::<(), env::IoError>(())
+                Ok::<(), platform::IoError>(())
             }
         });
         while !hear(&*stream).await.is_empty() {}
@@ -350,7 +350,7 @@ fn remote_addresses_need_permission() {
     machine
         .sim
         .run(async move {
-            let address: env::Address = "0.0.0.0:10809".parse().unwrap();
+            let address: platform::Address = "0.0.0.0:10809".parse().unwrap();
             let options = ServerOptions::default();
             let refused =
                 Server::<Nbd>::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
@@ -429,7 +429,7 @@ fn a_shutdown_answers_what_it_took_in_and_every_answered_write_is_there() {
             .sim
             .run(async move {
                 let range = units::ByteRange::new(units::ByteOffset(0), units::ByteCount(200_000));
-                let (result, buf) = volume.read(range, env::Buf::unpooled(range.len)).await;
+                let (result, buf) = volume.read(range, platform::Buf::unpooled(range.len)).await;
                 result.unwrap();
                 buf.unwrap().bytes().to_vec()
             })

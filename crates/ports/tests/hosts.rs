@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Ask, Client, Lost, Machine, RAID5, client_options, options};
-use env::HostWork;
 use nbd::ReplyStyle;
+use platform::HostWork;
 use std::time::Duration;
 
 const FIVE: u64 = 1;

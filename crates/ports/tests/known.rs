@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Machine, RAID5, options, slices};
-use env::{Address, Buf, Env, Stream};
+use platform::{Address, Buf, Env, Stream};
 use ports::{Known, PortMessage};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};

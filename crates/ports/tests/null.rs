@@ -5,12 +5,12 @@ mod common;
 mod null_port;
 
 use common::{MEMORY, MachineOf, RAID5, dial, hear, options, slices};
-use env::{Env, Stream};
 use null_port::{DONE, FAILED, HEAD_BYTES, Null, READ_ONLY, request};
+use platform::{Env, Stream};
+use platform_sim::{Rng, SimOptions};
 use ports::{ServerOptions, SessionOptions};
 use std::rc::Rc;
 use std::time::Duration;
-use world_sim::{Rng, SimOptions};
 
 type Machine = MachineOf<Null>;
 

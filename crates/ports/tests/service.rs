@@ -6,7 +6,7 @@ mod common;
 use common::{Ask, Client, MEMORY, Machine, Plan, RAID5, client_options, options};
 use layout::Level;
 use nbd::{Command, CommandFlags, Errno, Extent, ReplyStyle};
-use world_sim::{Rng, SimOptions};
+use platform_sim::{Rng, SimOptions};
 
 const STYLES: [ReplyStyle; 3] = [ReplyStyle::Simple, ReplyStyle::Structured, ReplyStyle::Extended];
 const CAPACITY: u64 = 3 << 20;
@@ -223,7 +223,7 @@ fn batch(rng: &mut Rng, from: u64, to: u64, extents: bool) -> Vec<Ask> {
     asks
 }
 
-async fn one_client(env: env::Env, seed: u64, name: u64, from: u64, to: u64) {
+async fn one_client(env: platform::Env, seed: u64, name: u64, from: u64, to: u64) {
     let mut rng = Rng::new(seed, "client", &name.to_string());
     let style = STYLES[rng.below(3) as usize];
     let mut model = vec![0; (to - from) as usize];

@@ -41,10 +41,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<env::Error> for Error {
-    fn from(error: env::Error) -> Error {
+impl From<platform::Error> for Error {
+    fn from(error: platform::Error) -> Error {
         match error.kind {
-            env::ErrorKind::System | env::ErrorKind::Unreachable => Error::failed(error),
+            platform::ErrorKind::System | platform::ErrorKind::Unreachable => Error::failed(error),
             _ => Error::refused(error),
         }
     }

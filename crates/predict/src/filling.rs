@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use engine::Volume;
-use env::Env;
+use platform::Env;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

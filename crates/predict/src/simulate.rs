@@ -8,8 +8,9 @@ use crate::parallel;
 use crate::request::Runs;
 use array::{Choices, assemble};
 use engine::{Marks, ReadTerms, StreamSharing, Volume};
-use env::{Drive, Env};
 use models::{ControllerSpec, HostSpec, Prepared, Server, ServerSpec, striped};
+use platform::{Drive, Env};
+use platform_sim::{Order, Sim, SimOptions};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,7 +19,6 @@ use storagebench::{
     Split, Surroundings, Target, student_t_95,
 };
 use units::ByteCount;
-use world_sim::{Order, Sim, SimOptions};
 
 /// Volumes plan in this memory; models hold no data.
 const MEMORY: ByteCount = ByteCount(1 << 30);

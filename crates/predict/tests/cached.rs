@@ -4,9 +4,10 @@
 
 use array::{Choices, WriteHole, assemble};
 use engine::Volume;
-use env::{Drive, Durability, Env, Member, Slice, Slices};
 use layout::{Level, Shape};
 use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
+use platform::{Drive, Durability, Env, Member, Slice, Slices};
+use platform_sim::{Order, Rng, Sim, SimOptions};
 use predict::parse_drives;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::rc::Rc;
@@ -14,7 +15,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use storagebench::{Bench, Ladder, Settings, Target};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
-use world_sim::{Order, Rng, Sim, SimOptions};
 
 /// The system's allocator, and how many bytes are out.
 struct Counting;

@@ -3,15 +3,15 @@
 
 use array::{Choices, assemble};
 use engine::ReadTerms;
-use env::{Buf, Drive, Member};
 use layout::{Level, Shape};
 use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
+use platform::{Buf, Drive, Member};
+use platform_sim::{Order, Rng, Sim, SimOptions};
 use predict::parse_drives;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
-use world_sim::{Order, Rng, Sim, SimOptions};
 
 const MIB: u64 = 1 << 20;
 /// What a shard keeps: an eighth of a machine of 8 GiB.

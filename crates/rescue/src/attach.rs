@@ -6,9 +6,9 @@ use crate::scan::{Scan, ScannedVolume};
 use crate::sections::{Members, Part, Sections, one_drive};
 use drives::Window;
 use engine::{Attachment, FaultPolicy, Regions, VolumeId, VolumeSpec, VolumeState};
-use env::{DriveSource, LimitsByClass};
 use layout::Geometry;
 use ondisk::foreign::{FoundVolume, Section, Standing, State};
+use platform::{DriveSource, LimitsByClass};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize};
 

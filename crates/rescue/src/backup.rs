@@ -1,8 +1,8 @@
 //! The file in which mdadm has what an interrupted reshape overwrites, read beside the drives.
 
 use crate::scan::Scan;
-use env::{Buf, Env, Member};
 use ondisk::foreign::Backup;
+use platform::{Buf, Env, Member};
 use units::{ByteCount, ByteOffset};
 
 /// An mdadm that does not hold a reshape back has it go on over what is saved nowhere, and saves what was written over already. Nothing tells.

@@ -2,8 +2,8 @@
 
 use crate::sections::{Members, read_only_drive};
 use engine::{Attachment, VolumeDrive, VolumeService, VolumeSpec, VolumeState, alone};
-use env::sync::Signal;
-use env::{
+use platform::sync::Signal;
+use platform::{
     Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest, Result,
 };
 use std::cell::RefCell;

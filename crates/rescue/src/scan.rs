@@ -1,10 +1,10 @@
 //! From drives to volumes.
 
 use drives::Window;
-use env::{Buf, DriveIdentity, DriveSource, Env, Member};
 use ondisk::ErrorKind;
 use ondisk::ddf::{self, Drive, Effort, Look, tell};
 use ondisk::foreign::{FoundVolume, Glimpse, Record, Seen, Told, partitions, read, reconcile, search};
+use platform::{Buf, DriveIdentity, DriveSource, Env, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -5,11 +5,11 @@
 //! one drive, which an engine computes ([`crate::computed`]). What is read is copied once, piece by piece: such volumes are
 //! few, and to be copied off.
 
-use env::{
+use layout::{CopyIndex, DataIndex, Geometry, Level, Shape};
+use platform::{
     BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
     IoError, IoErrorKind, IoOutcome, IoRequest, Member, Result, StatusExtent,
 };
-use layout::{CopyIndex, DataIndex, Geometry, Level, Shape};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize, StripeIndex};
@@ -53,7 +53,7 @@ pub(crate) fn read_only_drive(name: &str, size: ByteCount, sector: SectorSize) -
         rotational: false,
         read_only: true,
         exclusive: false,
-        hardware: env::Hardware::default(),
+        hardware: platform::Hardware::default(),
     }
 }
 

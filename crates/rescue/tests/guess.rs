@@ -7,8 +7,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
-use env::{DriveSource, Env};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityIndex, Shape};
+use platform::{DriveSource, Env};
+use platform_linux::{Settings, Shard};
 use rescue::{Candidate, Guess, Named, Sureness, guess, places, scan};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize, StripeIndex};
-use world_real::{Settings, Shard};
 
 /// Drives in a folder of their own that ends with this.
 struct Drives {

@@ -21,8 +21,8 @@ mod arrays;
 
 use arrays::{Unpacked, named, on_a_shard, serve, unpack};
 use engine::{VolumeDrive, VolumeId};
-use env::{Buf, Drive, Env, Member};
 use ondisk::foreign::{FoundVolume, Standing, State};
+use platform::{Buf, Drive, Env, Member};
 use rescue::{Scan, ScannedDrive, assemble, scan, with_backup};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -212,12 +212,12 @@ fn nothing_can_be_written() {
         let source = found.drives[0].source.clone().unwrap();
         assert!(source.info().read_only);
         let member = Member::new(&env, source.attach(&env).unwrap());
-        let slices = [env::Slice::zero(ByteCount(4096))].into_iter().collect();
-        assert!(member.write(ByteOffset(0), slices, env::Durability::Durable).await.result.is_err());
+        let slices = [platform::Slice::zero(ByteCount(4096))].into_iter().collect();
+        assert!(member.write(ByteOffset(0), slices, platform::Durability::Durable).await.result.is_err());
         let volume = serve(&env, &found).await.remove(0);
         let member = Member::new(&env, volume);
-        let slices = [env::Slice::zero(ByteCount(4096))].into_iter().collect();
-        assert!(member.write(ByteOffset(0), slices, env::Durability::Durable).await.result.is_err());
+        let slices = [platform::Slice::zero(ByteCount(4096))].into_iter().collect();
+        assert!(member.write(ByteOffset(0), slices, platform::Durability::Durable).await.result.is_err());
         // The array is kept until here: its folder ends with it.
         let after: Vec<Vec<u8>> = drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
         assert!(before == after, "a drive has changed");

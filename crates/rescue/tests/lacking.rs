@@ -13,8 +13,8 @@ mod arrays;
 
 use arrays::{Unpacked, named, on_a_shard, packed_as, serve, unpack};
 use engine::VolumeDrive;
-use env::{Buf, Drive, Env, Member};
 use ondisk::foreign::{Standing, State};
+use platform::{Buf, Drive, Env, Member};
 use rescue::{Scan, scan};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::rc::Rc;

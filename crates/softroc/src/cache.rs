@@ -51,12 +51,12 @@ fn unasked(memory: Option<ByteCount>) -> ByteCount {
 /// # Errors
 /// When the state folder cannot be made: it has no name of its own then.
 pub fn folder(asked: Option<&Path>, state: &Path) -> Outcome<Option<PathBuf>> {
-    let state = world_real::make_state_folder(state)?;
+    let state = platform_linux::make_state_folder(state)?;
     let given = std::env::var("RUNTIME_DIRECTORY").ok();
     // Where none outlives this process, the first one says why when a volume wants it.
-    let lasts = |folder: &Path| is_open(folder) && world_real::outlives_process(folder);
+    let lasts = |folder: &Path| is_open(folder) && platform_linux::outlives_process(folder);
     // Another user may have made the folder of this one: it is refused by name when it is used.
-    let taken = || world_real::is_in_memory(Path::new("/dev/shm")).then(of_this_user);
+    let taken = || platform_linux::is_in_memory(Path::new("/dev/shm")).then(of_this_user);
     let usual = || usual(given.as_deref(), lasts).or_else(|| usual(given.as_deref(), is_open)).or_else(taken);
     let base = asked.map(Path::to_owned).or_else(usual);
     Ok(base.map(|base| base.join(name_of(&state))))
@@ -66,7 +66,10 @@ pub fn folder(asked: Option<&Path>, state: &Path) -> Outcome<Option<PathBuf>> {
 /// memory, which is locked.
 fn name_of(state: &Path) -> String {
     let bytes = state.as_os_str().as_bytes();
-    format!("{:016x}", bytes.iter().fold(0, |name, byte| env::sync::split_mix(name ^ u64::from(*byte)).1))
+    format!(
+        "{:016x}",
+        bytes.iter().fold(0, |name, byte| platform::sync::split_mix(name ^ u64::from(*byte)).1)
+    )
 }
 
 /// The folder that is used where none is asked for. `given`: by systemd, folders with colons between them.
@@ -84,7 +87,7 @@ fn of_this_user() -> PathBuf {
 fn is_open(folder: &Path) -> bool {
     let nearest = folder.ancestors().find(|path| path.exists());
     let may = |path| access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok();
-    world_real::is_in_memory(folder) && nearest.is_some_and(may)
+    platform_linux::is_in_memory(folder) && nearest.is_some_and(may)
 }
 
 #[cfg(test)]

@@ -104,9 +104,11 @@ impl From<controller::Error> for Failure {
     }
 }
 
-impl From<env::Error> for Failure {
-    fn from(error: env::Error) -> Failure {
-        use env::ErrorKind::{BadName, Denied, InUse, NotFound, OutOfSpace, System, Unreachable, WrongKind};
+impl From<platform::Error> for Failure {
+    fn from(error: platform::Error) -> Failure {
+        use platform::ErrorKind::{
+            BadName, Denied, InUse, NotFound, OutOfSpace, System, Unreachable, WrongKind,
+        };
         match error.kind {
             System | Unreachable => Failure::failed(error),
             NotFound => Failure::not_found(error),

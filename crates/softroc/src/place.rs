@@ -46,10 +46,10 @@ fn given_by_systemd(folders: &str) -> Option<PathBuf> {
 }
 
 /// A controller on another machine, and how its certificate is known.
-pub fn remote(server: &str, remote: &Remote) -> Outcome<api::client::Remote> {
+pub fn remote(server: &str, remote: &Remote) -> Outcome<control_api::client::Remote> {
     let trust = match (&remote.fingerprint, &remote.ca) {
-        (Some(fingerprint), None) => api::Trust::Fingerprint(fingerprint.clone()),
-        (None, Some(file)) => api::Trust::File(file.clone()),
+        (Some(fingerprint), None) => control_api::Trust::Fingerprint(fingerprint.clone()),
+        (None, Some(file)) => control_api::Trust::File(file.clone()),
         (Some(_), Some(_)) => {
             let sentence = "--fingerprint and --ca both say which certificate is trusted; give one of them";
             return Err(Failure::usage(sentence));
@@ -61,7 +61,7 @@ pub fn remote(server: &str, remote: &Remote) -> Outcome<api::client::Remote> {
             return Err(Failure::usage(sentence));
         }
     };
-    Ok(api::client::Remote::new(server, remote.token.clone(), trust)?)
+    Ok(control_api::client::Remote::new(server, remote.token.clone(), trust)?)
 }
 
 fn found(serves: bool, is_there: impl Fn(&Path) -> bool) -> PathBuf {

@@ -5,8 +5,8 @@ use crate::failure::{Failure, Outcome};
 use crate::shards::{Node, PortOptions};
 use crate::{output, signals};
 use engine::{Attachment, ShardMessage, VolumeId};
-use env::{Address, DriveSource, Env, mailbox};
 use ondisk::foreign::{Consistency, FoundMember, State};
+use platform::{Address, DriveSource, Env, mailbox};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions, SessionOptions};
 use rescue::{Candidate, Guess, Named, Scan, ScannedVolume, Sureness};
@@ -31,8 +31,8 @@ pub fn run(rescue: &Rescue) -> Outcome {
         )));
     }
     let named = named(rescue)?;
-    let settings = world_real::Settings::with_memory(rescue.memory);
-    let shard = world_real::Shard::new(&settings)?;
+    let settings = platform_linux::Settings::with_memory(rescue.memory);
+    let shard = platform_linux::Shard::new(&settings)?;
     let (env, rescue) = (shard.env().clone(), rescue.clone());
     shard.run(async move {
         let mut scan = rescue::scan(&env, &named).await;

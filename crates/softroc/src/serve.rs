@@ -18,9 +18,10 @@ use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use crate::workbench::Workbench;
-use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
+use control_api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress};
-use env::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
+use platform::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
+use platform_linux::{InheritedSocket, SocketPermissions, StateFolder};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use rustix::process::{Resource, Rlimit};
@@ -28,7 +29,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, counted};
-use world_real::{InheritedSocket, SocketPermissions, StateFolder};
 
 /// The file in the state directory that says where NBD is served, an address a line.
 pub const ENDPOINTS: &str = "nbd.addresses";
@@ -51,21 +51,21 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
             counted(shards, "shard")
         )));
     }
-    let sockets = world_real::inherited_sockets()?;
+    let sockets = platform_linux::inherited_sockets()?;
     let nbd = nbd_addresses(serve, control, &sockets)?;
     let sessions = nbd_security::sessions(&serve.security)?;
     let cache = cache::size(serve.cache)?;
     let read_cache = cache::read_size(serve.read_cache)?;
     let kept = cache::folder(serve.cache_folder.as_deref(), control.state())?;
     say_where(cache, kept.as_deref());
-    let settings = world_real::Settings {
+    let settings = platform_linux::Settings {
         state: Some(control.state().to_owned()),
         kept,
         sockets,
         permissions: nbd_permissions(serve)?,
-        ..world_real::Settings::with_memory(memory)
+        ..platform_linux::Settings::with_memory(memory)
     };
-    let shard = world_real::Shard::new(&settings)?;
+    let shard = platform_linux::Shard::new(&settings)?;
     let env = shard.env().clone();
     let plan = Plan {
         shards,
@@ -156,7 +156,7 @@ fn end_with_a_shard() {
 
 /// Where the cache's memory will be, for whoever looks for it one day.
 fn say_where(cache: ByteCount, folder: Option<&Path>) {
-    let trouble = folder.filter(|_| !cache.is_zero()).and_then(world_real::trouble_with_kept);
+    let trouble = folder.filter(|_| !cache.is_zero()).and_then(platform_linux::trouble_with_kept);
     if let Some(trouble) = trouble.filter(|trouble| trouble.kind == ErrorKind::Denied) {
         return tracing::warn!("all volumes are write-through, for want of protected memory: {trouble}");
     }
@@ -165,10 +165,10 @@ fn say_where(cache: ByteCount, folder: Option<&Path>) {
         None => {
             tracing::warn!("no cache: neither /run nor /dev/shm is on tmpfs, and --cache-folder is not given")
         }
-        Some(folder) if !world_real::is_in_memory(folder) => {
+        Some(folder) if !platform_linux::is_in_memory(folder) => {
             tracing::warn!("no cache: {} is not on tmpfs; give another --cache-folder", folder.display());
         }
-        Some(folder) if !world_real::outlives_process(folder) => {
+        Some(folder) if !platform_linux::outlives_process(folder) => {
             tracing::warn!(
                 "all volumes are write-through, as {} is on a tmpfs that may end with this process; give a --cache-folder on the machine's own",
                 folder.display()
@@ -324,7 +324,7 @@ impl Plan {
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let metrics = self.metrics.iter().map(|address| MetricsPort::bind(address, self.allow_remote));
-        let metrics = Metrics { options: self.told, ports: metrics.collect::<env::Result<_>>()? };
+        let metrics = Metrics { options: self.told, ports: metrics.collect::<platform::Result<_>>()? };
         let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let maker = DiskMaker(Some(disks.clone()));
@@ -386,7 +386,7 @@ impl Plan {
             access: self.access,
             state: self.state.clone(),
             metrics,
-            manage: manage.collect::<env::Result<Vec<_>>>()?.pop(),
+            manage: manage.collect::<platform::Result<Vec<_>>>()?.pop(),
         })
     }
 
@@ -414,7 +414,7 @@ impl Plan {
         }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
-        let control = api::Server::start(setup, controller.clone(), workbench, move || {
+        let control = control_api::Server::start(setup, controller.clone(), workbench, move || {
             // Several requests to end are one.
             let _ = stopped.send(());
         })?;

@@ -3,7 +3,7 @@
 //! It lives if every shard does: each has a task that ticks, and the first one tells systemd only as long as all of them
 //! have ticked since it told it last.
 
-use env::Env;
+use platform::Env;
 use sd_notify::NotifyState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

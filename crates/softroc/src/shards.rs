@@ -4,13 +4,13 @@ use crate::failure::{Failure, Outcome};
 use crate::guests::OfferTo;
 use crate::service::Pulse;
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Env, Hosts, mailbox};
 use guests::{GuestMessage, guest_mailbox, offer, serve_guests};
+use platform::{Env, Hosts, mailbox};
+use platform_linux::{Settings, ShardHandle, spawn_shard};
 use ports::nbd::Nbd;
 use ports::{PortMessage, SessionOptions, port_mailbox, serve_shard};
 use std::sync::mpsc;
 use units::ByteCount;
-use world_real::{Settings, ShardHandle, spawn_shard};
 
 /// What the ports of every shard are given.
 #[derive(Clone, Default)]

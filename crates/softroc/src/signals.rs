@@ -4,7 +4,7 @@
 //! Where this process was started with SIGHUP ignored (`nohup`), it stays ignored.
 
 use crate::failure::{Failure, Outcome};
-use env::mailbox;
+use platform::mailbox;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;

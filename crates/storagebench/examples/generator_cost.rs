@@ -9,7 +9,7 @@
 // This measures real time.
 #![allow(clippy::disallowed_methods)]
 
-use env::{
+use platform::{
     Address, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error,
     ErrorKind, Executor, Instant, IoOutcome, IoRequest, KeptMemory, KeptSize, Listener, LocalFuture, Member,
     Schedule, StateStore, StreamSource, Unpark, Work, World,
@@ -24,7 +24,7 @@ use units::{ByteCount, ByteOffset, SectorSize};
 
 struct Real(std::time::Instant);
 
-fn nothing<T>() -> env::Result<T> {
+fn nothing<T>() -> platform::Result<T> {
     Err(Error::new(ErrorKind::NotFound, "this world has one drive only"))
 }
 
@@ -41,32 +41,32 @@ impl World for Real {
     fn charge(&self, _: Work) -> Duration {
         Duration::ZERO
     }
-    fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+    fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { nothing() })
     }
     fn open_drive_for_reading<'a>(
         &'a self,
         _: &'a str,
-    ) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+    ) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { nothing() })
     }
-    fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, env::Result<()>> {
+    fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { nothing() })
     }
-    fn listen<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, env::Result<Rc<dyn Listener>>> {
+    fn listen<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Rc<dyn Listener>>> {
         Box::pin(async { nothing() })
     }
-    fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, env::Result<Box<dyn StreamSource>>> {
+    fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Box<dyn StreamSource>>> {
         Box::pin(async { nothing() })
     }
     fn kept_memory<'a>(
         &'a self,
         _: &'a str,
         _: Option<KeptSize>,
-    ) -> LocalFuture<'a, env::Result<Option<KeptMemory>>> {
+    ) -> LocalFuture<'a, platform::Result<Option<KeptMemory>>> {
         Box::pin(async { nothing() })
     }
-    fn forget_kept_memory<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<()>> {
+    fn forget_kept_memory<'a>(&'a self, _: &'a str) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { Ok(()) })
     }
     fn boot_id(&self) -> u128 {
@@ -103,7 +103,7 @@ impl Null {
             rotational: false,
             read_only: false,
             exclusive: true,
-            hardware: env::Hardware::default(),
+            hardware: platform::Hardware::default(),
         };
         Rc::new(Null { info, inline, waiting: RefCell::default(), requests: Cell::new(0) })
     }

@@ -34,7 +34,7 @@ pub struct Error {
     /// What is wrong, for people.
     pub context: String,
     /// What lies underneath, if anything.
-    pub source: Option<env::Error>,
+    pub source: Option<platform::Error>,
 }
 
 /// A result with this crate's [`Error`].
@@ -45,7 +45,7 @@ impl Error {
         Error { kind, context: context.into(), source: None }
     }
 
-    pub(crate) fn caused_by(mut self, source: env::Error) -> Error {
+    pub(crate) fn caused_by(mut self, source: platform::Error) -> Error {
         self.source = Some(source);
         self
     }

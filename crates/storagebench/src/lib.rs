@@ -5,7 +5,7 @@
 //! exactly that many requests in flight, waits for a ramp, counts for a run, and gives a [`Row`]: rate,
 //! throughput, latency percentiles, the processor's share, and how sure the figures are.
 //!
-//! It runs on an [`env::Env`] and sees a target through [`env::Drive`], so the same code measures a file, a
+//! It runs on an [`platform::Env`] and sees a target through [`platform::Drive`], so the same code measures a file, a
 //! block device, an NBD export, an array in this process, and a model of a server in virtual time.
 //!
 //! # A measurement from end to end

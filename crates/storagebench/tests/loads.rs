@@ -5,7 +5,7 @@
 #[allow(dead_code)]
 mod world;
 
-use env::{Buf, Completion, Drive, DriveInfo, DriveKind, Env, Instant, IoOutcome, IoRequest};
+use platform::{Buf, Completion, Drive, DriveInfo, DriveKind, Env, Instant, IoOutcome, IoRequest};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -183,7 +183,7 @@ fn of_several_targets_the_one_that_fails_is_named() {
     let world = TestWorld::new(1);
     let good = Rc::new(TestDrive::new(&world.env, 64 * MIB, 1, Service::Fixed(100 * US)));
     let bad = TestDrive::new(&world.env, 64 * MIB, 1, Service::Fixed(100 * US));
-    let bad = Rc::new(bad.with_fault(Fault::After(50_000, env::IoErrorKind::Gone)));
+    let bad = Rc::new(bad.with_fault(Fault::After(50_000, platform::IoErrorKind::Gone)));
     let targets =
         [("good", good), ("bad", bad)].map(|(name, drive)| Target::attached(name, drive as Rc<dyn Drive>));
     let (env, settings) = (world.env.clone(), settings("random,read,4K", "1"));

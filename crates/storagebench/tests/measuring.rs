@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod world;
 
-use env::{Drive, IoErrorKind};
+use platform::{Drive, IoErrorKind};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -333,7 +333,7 @@ fn the_share_of_the_processor_is_that_of_the_window() {
     let world = TestWorld::new(1);
     let drive = Rc::new(TestDrive::new(&world.env, GIB, 1, Service::Fixed(100 * US)));
     /// Idle for the first second (the ramp), then one and a half cores.
-    struct Busy(env::Env);
+    struct Busy(platform::Env);
     impl Surroundings for Busy {
         fn look(&self, _: &str) -> Snapshot {
             let busy_ns = self.0.now().ns.saturating_sub(1_000_000_000) * 3 / 2;
@@ -408,7 +408,7 @@ fn a_percentile_that_too_few_requests_show_is_not_a_number() {
 
 /// Remembers how much time it was told is left, and when.
 struct Estimates {
-    env: env::Env,
+    env: platform::Env,
     remaining: RefCell<Remaining>,
     /// Points done, the time, and what was left.
     told: RefCell<Vec<(usize, f64, f64)>>,

@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod world;
 
-use env::{Drive, DriveKind, IoErrorKind};
+use platform::{Drive, DriveKind, IoErrorKind};
 use signatures::{Label, Place};
 use std::rc::Rc;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 #[allow(dead_code)]
 mod world;
 
-use env::Drive;
+use platform::Drive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::rc::Rc;
@@ -34,7 +34,7 @@ fn results(targets: &[(&str, usize, u64)]) -> Results {
     for (name, servers, mean_us) in targets {
         let world = TestWorld::new(1);
         let drive = TestDrive::new(&world.env, 1 << 30, *servers, Service::Exponential(mean_us * 1000));
-        let drive = Rc::new(drive.with_info(|info| info.kind = env::DriveKind::Model));
+        let drive = Rc::new(drive.with_info(|info| info.kind = platform::DriveKind::Model));
         let target = Target::attached(*name, drive as Rc<dyn Drive>);
         let (env, bench) = (world.env.clone(), Bench::new(settings.clone()));
         results.add(world.run(async move { bench.run(&env, &target).await }).unwrap());

@@ -6,7 +6,7 @@
 #[allow(dead_code)]
 mod world;
 
-use env::Drive;
+use platform::Drive;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -44,7 +44,8 @@ fn run(world: &TestWorld, drive: &Rc<TestDrive>, bench: Bench) -> storagebench::
 /// The row of a measurement on a drive with so many servers; each seed is another drive.
 fn measure(seed: u64, servers: usize, service: Service, settings: Settings) -> Row {
     let world = TestWorld::new(seed);
-    let drive = TestDrive::new(&world.env, GIB, servers, service).with_seed(env::sync::split_mix(seed).1);
+    let drive =
+        TestDrive::new(&world.env, GIB, servers, service).with_seed(platform::sync::split_mix(seed).1);
     drive.remembers.set(false);
     let measured = run(&world, &Rc::new(drive), Bench::new(settings)).unwrap();
     assert_eq!(measured.ending, Ending::Complete);
@@ -302,7 +303,7 @@ fn preconditioning_writes_what_was_asked_before_anything_is_measured() {
 
 #[test]
 fn preconditioning_is_writing_and_is_refused_like_it() {
-    let refused = |change: fn(&mut Settings), info: fn(&mut env::DriveInfo)| {
+    let refused = |change: fn(&mut Settings), info: fn(&mut platform::DriveInfo)| {
         let world = TestWorld::new(1);
         let drive = TestDrive::new(&world.env, GIB, 1, Service::Fixed(MS)).with_info(info);
         drive.content.borrow_mut().resize(4096, 0xAB);

@@ -15,10 +15,10 @@ use crate::operator::PATIENCE;
 use crate::scene::{Presence, Scene};
 use crate::setup::Place;
 use controller::{Command, ErrorKind, Reply};
-use env::JoinHandle;
+use platform::JoinHandle;
+use platform_sim::Rng;
 use std::rc::Rc;
 use std::time::Duration;
-use world_sim::Rng;
 
 /// The number of the first of what an operator does to a neighbour as a whole in a life, counted from the life's first incident.
 const OF_NEIGHBOURS: u64 = 60;

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::scene::Scene;
 use controller::{Command, ControllerHandle, Explain, Reply};
 use engine::{ShardIndex, Volume};
-use env::Env;
 use plan::RequestKind;
+use platform::Env;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
@@ -67,7 +67,7 @@ fn served(scene: &Scene) -> Option<Vec<Rc<Volume>>> {
 
 /// A request, small or of several stripes, anywhere.
 fn request(volume: &Volume, nth: u64) -> (RequestKind, ByteRange) {
-    let random = env::sync::split_mix(nth).1;
+    let random = platform::sync::split_mix(nth).1;
     let kind = if nth.is_multiple_of(2) { RequestKind::Read } else { RequestKind::Write };
     let len = if random.is_multiple_of(8) { 256 << 10 } else { 8 << 10 };
     let capacity = volume.spec().capacity.0;

@@ -11,13 +11,13 @@ use crate::scene::Scene;
 use crate::setup::Place;
 use crate::silent;
 use crate::tally::Deed;
-use env::IoErrorKind;
 pub use kinds::Fault;
 pub(crate) use kinds::START_LIMIT;
+use platform::IoErrorKind;
+use platform_sim::{Rng, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
-use world_sim::{Rng, SimDrive};
 
 /// What is wrong with drives.
 #[derive(Clone)]

@@ -17,11 +17,11 @@ use crate::setup::Place;
 use crate::tally::Deed;
 use controller::{Command, CreateVolume, Reply, VolumeInfo};
 use engine::Volume;
-use env::{Buf, Durability, Env};
+use platform::{Buf, Durability, Env};
+use platform_sim::{Rng, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{Rng, SimDrive};
 
 /// What the volume may be called in the end.
 const RENAMED: &str = "other";

@@ -10,10 +10,10 @@ use controller::{
     Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, VolumeState,
 };
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
-use env::Env;
+use platform::Env;
+use platform_sim::Rng;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
-use world_sim::Rng;
 
 /// The name of a second door to a drive.
 const TWIN: &str = "other-door";

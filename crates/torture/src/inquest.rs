@@ -12,8 +12,8 @@ use crate::removed::{Sets, When, removals};
 use crate::run::{REMEMBERED_DRIVES, Run, envs, simulation, trace};
 use crate::scene::Scene;
 use crate::script::Fate;
+use platform_sim::{DriveImage, DriveOptions, KeptImage, Latency, Rng, Sim, SimDrive};
 use std::rc::Rc;
-use world_sim::{DriveImage, DriveOptions, KeptImage, Latency, Rng, Sim, SimDrive};
 
 /// Where the controller remembers which arrays were deleted without a drive of theirs.
 const REMEMBERED_DELETED: &str = "deleted-arrays.toml";
@@ -229,7 +229,7 @@ impl Run {
         &mut self,
         scene: &Rc<Scene>,
         sim: &Sim,
-        result: std::result::Result<Result<T>, world_sim::Stall>,
+        result: std::result::Result<Result<T>, platform_sim::Stall>,
     ) -> Result<T> {
         scene.machine.bury();
         self.hash_of_copies = self.hash_of_copies.rotate_left(7) ^ sim.hash();

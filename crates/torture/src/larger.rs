@@ -15,12 +15,12 @@ use crate::operator::{self, AtWork};
 use crate::scene::Scene;
 use crate::setup::LargerSetup;
 use controller::{Command, Reply, ReshapeVolume};
-use env::IoErrorKind;
+use platform::IoErrorKind;
+use platform_sim::{Rng, SimDrive};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, DriveIndex};
-use world_sim::{Rng, SimDrive};
 
 /// The number of the first thing that is done to drives or volumes in a life, counted from the life's first incident.
 const OF_LARGER: u64 = 91;

@@ -17,7 +17,7 @@ use controller::{
     Command, ControllerHandle, DriveState, Reply, StartTask, Startable, TaskInfo, TaskKind, VolumeState,
 };
 use engine::Volume;
-use env::Env;
+use platform::Env;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};

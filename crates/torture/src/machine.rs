@@ -5,12 +5,12 @@ use crate::log_devices::LogDevices;
 use crate::scene::Scene;
 use crate::setup::Setup;
 use crate::story::Story;
+use platform_sim::{SimDrive, SimHandle, StrayWrite};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
-use world_sim::{SimDrive, SimHandle, StrayWrite};
 
 /// The machine. It belongs to nobody that can be killed.
 pub struct Machine {

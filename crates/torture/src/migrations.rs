@@ -21,12 +21,12 @@ use crate::scene::Scene;
 use crate::setup::Place;
 use crate::setup::migrations::WaySetup;
 use controller::{Command, ReshapeVolume, VolumeInfo, WriteMode};
+use platform_sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 pub use way::Way;
 pub(crate) use way::look;
-use world_sim::Rng;
 
 /// The number of what an operator orders in a life, counted from the life's first incident.
 const OF_MIGRATIONS: u64 = 90;

@@ -13,11 +13,11 @@ use controller::{
     AddSpare, Command, DriveInfo, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable,
     SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo, WriteHole, WriteMode,
 };
+use platform_sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
-use world_sim::Rng;
 
 /// How long an operator tries again what is refused for now.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

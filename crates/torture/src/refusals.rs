@@ -13,10 +13,10 @@ use crate::scene::{Presence, Scene};
 use crate::setup::Place;
 use controller::{DriveState, ErrorKind, VolumeInfo};
 use layout::Level;
+use platform_sim::{Rng, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
-use world_sim::{Rng, SimDrive};
 
 /// The number of the order in a life, counted from the life's first incident.
 const OF_REFUSALS: u64 = 45;

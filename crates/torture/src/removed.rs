@@ -4,10 +4,10 @@ use crate::inquest::Copies;
 use crate::machine::Array;
 use crate::scene::Scene;
 use crate::setup::Place;
+use platform_sim::Rng;
 use std::fmt;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
-use world_sim::Rng;
 
 /// How many sets of drives are removed, one after the other: all there are, if there are no more than `all`, otherwise
 /// `some` of them.

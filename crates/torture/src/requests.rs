@@ -7,12 +7,12 @@
 use crate::options::RequestName;
 use crate::setup::Setup;
 use crate::stamp::Sector;
-use env::Durability;
+use platform::Durability;
+use platform_sim::Rng;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::Rng;
 
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

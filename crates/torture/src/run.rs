@@ -16,14 +16,14 @@ use crate::setup::{MigrationsSetup, Place, Setup};
 use crate::state_files;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
-use env::Env;
 use layout::Level;
+use platform::Env;
+use platform_sim::{Rng, Sim, SimDrive, SimOptions, Stall, StallKind};
 use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::{Rng, Sim, SimDrive, SimOptions, Stall, StallKind};
 
 /// Where the controller remembers its drives.
 pub(crate) const REMEMBERED_DRIVES: &str = "drives.toml";

@@ -18,12 +18,12 @@ use crate::stamp::Sector;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
 use controller::WriteHole;
-use env::{IoError, IoErrorKind};
+use platform::{IoError, IoErrorKind};
+use platform_sim::{SimDrive, SimHandle, Trimmed};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
-use world_sim::{SimDrive, SimHandle, Trimmed};
 
 /// Sectors of which redundancy may not tell the truth until it agrees.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use crate::life::Plan;
 use crate::setup::Setup;
-use world_sim::Rng;
+use platform_sim::Rng;
 
 /// How a life ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,11 +14,11 @@ pub use reads::ReadsSetup;
 
 use crate::options::{Lie, Logged, Options, Without};
 use controller::{WriteHole, WriteMode};
-use env::{LimitsByClass, TimeLimits};
 use layout::{Geometry, Level, Shape};
+use platform::{LimitsByClass, TimeLimits};
+use platform_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
-use world_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
 
 /// The name of the volume that a run is about.
 pub const FIRST: &str = "v";

@@ -20,12 +20,12 @@ use crate::tally::Deed;
 use crate::workload;
 use controller::{Command, SetPolicy, Startable, WriteMode};
 use engine::Volume;
-use env::{Durability, Env};
 use layout::{Cell, CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
+use platform::{Durability, Env};
+use platform_sim::{FaultKind, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
-use world_sim::{FaultKind, Rng};
 
 /// A drive changed a range of what it holds, and told nobody.
 pub(crate) fn taint(scene: &Scene, slot: DriveIndex, range: ByteRange) {

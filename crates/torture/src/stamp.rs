@@ -4,7 +4,7 @@
 //! generation of the write, and the cell's own number under a mask that follows from both. A sector that holds
 //! what another one should, what was written long ago, or parts of two writes, gives itself away.
 
-use env::sync::split_mix;
+use platform::sync::split_mix;
 use std::fmt;
 
 /// How many bytes say it once.

@@ -4,7 +4,7 @@
 
 use crate::scene::Scene;
 use crate::tally::Deed;
-use world_sim::{Rng, Sim};
+use platform_sim::{Rng, Sim};
 
 /// Files of which no version may be missed.
 const FILES: [&str; 5] =

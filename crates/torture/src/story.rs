@@ -3,15 +3,15 @@
 use crate::options::RequestName;
 use crate::scene::Scene;
 use crate::tally::Tally;
-use env::Instant;
 use layout::Role;
+use platform::Instant;
+use platform_sim::{TraceEvent, TraceRecord};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{ByteOffset, ByteRange};
-use world_sim::{TraceEvent, TraceRecord};
 
 /// Lines that are remembered, to be told with a failure.
 const REMEMBERED: usize = 60;

@@ -8,12 +8,12 @@ use crate::scene::{Begun, Scene};
 use crate::silent;
 use crate::stamp::{self, Sector};
 use engine::Volume;
-use env::{BlockStatus, Buf, Durability, Instant, Slice, mailbox};
+use platform::{BlockStatus, Buf, Durability, Instant, Slice, mailbox};
+use platform_sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteRange};
-use world_sim::Rng;
 
 /// How long a lull is: long enough for regions to be called clean.
 const LULL: Duration = Duration::from_secs(8);
@@ -202,7 +202,7 @@ impl Worker {
         name: &str,
         (issued, begun): (Issued, Begun),
         request: &Request,
-        result: std::result::Result<(), env::IoError>,
+        result: std::result::Result<(), platform::IoError>,
     ) -> Result<()> {
         let range = request.range();
         self.scene.note_write(range);

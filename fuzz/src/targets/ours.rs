@@ -1,6 +1,5 @@
 //! What SoftROC itself keeps on drives. The first byte of an input says whether checksums are put right.
 
-use log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
 use ondisk::ddf::Extras;
 use ondisk::intent::REGIONS_PER_BLOCK;
 use ondisk::{
@@ -8,6 +7,7 @@ use ondisk::{
     text_of,
 };
 use units::{ByteCount, ByteOffset, ByteRange};
+use write_log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
 
 /// CRC-32C of bytes with the four bytes at `field` taken for zero.
 fn crc_without(bytes: &[u8], field: usize) -> u32 {

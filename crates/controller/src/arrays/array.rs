@@ -8,12 +8,12 @@ use crate::arrays::work::{Running, Work};
 use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
 use engine::{Change, RegionIndex, RegionSet, Seat, VolumeId};
-use env::sync::Credits;
-use env::{Env, IoErrorKind};
 use ondisk::{
     Cause, FailedDrive, FoundArray, FoundMember, InitRecord, IntentMap, Label, Member, MemberState,
     Readiness, Role, Runs, Uuid, readiness, slots,
 };
+use platform::sync::Credits;
+use platform::{Env, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -575,7 +575,7 @@ pub(crate) fn set_of(runs: &Runs) -> RegionSet {
 }
 
 /// Whether an error says that there is no space below a drive: what a command that failed tells to do. Whether a drive fails for it
-/// is [`env::IoError::spares_drive`]'s to say.
-pub(crate) fn is_full(error: &env::IoError) -> bool {
+/// is [`platform::IoError::spares_drive`]'s to say.
+pub(crate) fn is_full(error: &platform::IoError) -> bool {
     error.kind == IoErrorKind::OutOfSpace
 }

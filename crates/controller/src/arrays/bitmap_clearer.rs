@@ -18,7 +18,7 @@ use crate::arrays::work::Running;
 use crate::inventory::Drive;
 use crate::inventory::access::join;
 use engine::{RegionIndex, RegionSet, Seat};
-use env::{IoError, IoErrorKind};
+use platform::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;

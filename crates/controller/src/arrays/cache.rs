@@ -1,6 +1,6 @@
 //! When hosts of a volume are told that their writes are done, and the memory that the cache has for that.
 //!
-//! The memory outlives the process, and not the machine's power ([`env::KeptMemory`]). It is made when the first volume wants it, and
+//! The memory outlives the process, and not the machine's power ([`platform::KeptMemory`]). It is made when the first volume wants it, and
 //! found again by the next process.
 //!
 //! # The order of things
@@ -23,15 +23,15 @@ use crate::events::EventCode;
 use crate::interface::modes;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, ShardMessage};
-use env::{KeptSize, Words};
-use log::memory::{MemoryHead, VOLUMES, halves, volume_words};
 use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
+use platform::{KeptSize, Words};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteRange};
+use write_log::memory::{MemoryHead, VOLUMES, halves, volume_words};
 
 /// What the memory is called in its world.
 pub(super) const NAME: &str = "cache";
@@ -277,7 +277,7 @@ impl Arrays {
         };
         let mut free = Vec::new();
         for FoundCell { slot, bytes, .. } in found.into_iter().flat_map(Arc::unwrap_or_clone) {
-            words.store(log::memory::descriptor_at(slot), 0);
+            words.store(write_log::memory::descriptor_at(slot), 0);
             free.extend(bytes.try_unfreeze().ok().map(|bytes| (slot, bytes)));
         }
         let share = CellShare { words, free, sequence: 0 };

@@ -10,12 +10,12 @@ use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
 use crate::inventory::access::{Access, join};
 use engine::{Change, RegionIndex, RegionSet, Regions, VolumeState};
-use env::{IoError, IoErrorKind, Slice};
 use layout::{Cell, CopyIndex, DataIndex, Role, StripeMap};
-use log::Patch;
 use ondisk::Label;
+use platform::{IoError, IoErrorKind, Slice};
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+use write_log::Patch;
 
 /// Writes of a replay that are under way on one drive.
 const AT_A_TIME: usize = 64;
@@ -54,7 +54,7 @@ pub(super) async fn carry_out(
         for Patch { slot, range, bytes } in some {
             let slot = usize::from(slot);
             let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
-            let slice = bytes.map_or(Slice::zero(range.len), |bytes| env::Buf::copy_of(&bytes).freeze());
+            let slice = bytes.map_or(Slice::zero(range.len), |bytes| platform::Buf::copy_of(&bytes).freeze());
             let at = data_start + ByteCount(range.start.0);
             started.push((slot, access, range, slice.clone(), access.write_data(at, slice)));
             written.insert(slot, access);
@@ -357,5 +357,5 @@ async fn count_as_zeros(
 ) -> std::result::Result<(), IoError> {
     let mut parity = access.read(place).await?;
     engine::count_as_zeros(&column.map, column.index, bytes, (role, &mut parity))?;
-    access.write_data(place.start, env::Buf::copy_of(&parity).freeze()).await.result.map(|_| ())
+    access.write_data(place.start, platform::Buf::copy_of(&parity).freeze()).await.result.map(|_| ())
 }

@@ -22,11 +22,11 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::{Absorb, DataLogPlace, DataLogTerms, ShardMessage, VolumeId, ring_len};
-use env::{Buf, Slice};
-use log::{LogId, counting, patches, scan};
 use ondisk::{DataLogLabel, LogPlace, Uuid, VolumeLabel, WriteMode};
+use platform::{Buf, Slice};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
+use write_log::{LogId, counting, patches, scan};
 
 /// Why a volume is write-through while what its data log had is destaged.
 pub(super) const RESTORES: &str = "what its log device had after a power cut is written to its drives first";
@@ -42,7 +42,7 @@ pub(super) struct FoundOnLog {
 /// The parts of a place on a log: how long a journal there is, and where the data log begins and how long it is, if there is room for
 /// one.
 pub(super) fn parts_of(place: &LogPlace, shards: usize) -> (u64, Option<(u64, u64)>) {
-    let half = ByteCount(place.len_bytes / 2).align_down(log::BLOCK);
+    let half = ByteCount(place.len_bytes / 2).align_down(write_log::BLOCK);
     match ring_len(half, shards as u16) {
         Some(_) => (half.0, Some((place.start_bytes + half.0, place.len_bytes - half.0))),
         None => (place.len_bytes, None),

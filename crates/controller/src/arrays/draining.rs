@@ -23,7 +23,7 @@ use crate::interface::Result;
 use crate::inventory::IsQuiesced;
 use crate::inventory::{Drive, settles};
 use engine::{Done, Seat};
-use env::mailbox;
+use platform::mailbox;
 use std::rc::Rc;
 
 /// The seats of a volume that shards are told to let go of, and whether they have everything back from who had them.

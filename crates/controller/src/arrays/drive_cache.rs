@@ -14,8 +14,8 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::Result;
 use crate::inventory::Drive;
-use env::{DriveKind, IoErrorKind};
 use ondisk::{DriveCache, VolumeLabel};
+use platform::{DriveKind, IoErrorKind};
 use std::rc::Rc;
 
 /// What drives made of what was wished.

@@ -1,12 +1,12 @@
 //! Hosts that are connected to volumes: what is said of them, and what is not done to a volume that they use.
 //!
-//! Ports count them ([`env::Hosts`]), and nobody is waited for here.
+//! Ports count them ([`platform::Hosts`]), and nobody is waited for here.
 
 use super::Arrays;
 use super::array::Array;
 use super::volume::Volume;
 use crate::interface::{Error, ErrorKind, HostInfo, Result};
-use env::Host;
+use platform::Host;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;

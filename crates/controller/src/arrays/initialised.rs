@@ -13,9 +13,9 @@ use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use engine::{Change, RegionIndex, RegionSet, ShardIndex, StripeSet, served};
-use env::{IoError, IoErrorKind};
 use ondisk::initialised::table_blocks;
 use ondisk::{InitRecord, RecordCopies, Role};
+use platform::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

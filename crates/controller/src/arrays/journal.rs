@@ -31,12 +31,12 @@ use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use crate::inventory::access::join;
 use engine::RegionSet;
-use env::{IoError, IoErrorKind};
-use log::{Holders, LogId, Record, counting, patches, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
+use platform::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
+use write_log::{Holders, LogId, Record, counting, patches, scan};
 
 /// The longest journal.
 const LONGEST: ByteCount = ByteCount(8 << 20);

@@ -3,11 +3,11 @@
 use super::array::{Array, runs, set_of};
 use super::volume::Volume;
 use engine::RegionSet;
-use env::sync::Taken;
 use ondisk::{IntentMap, Uuid};
-use state::Forced;
+use platform::sync::Taken;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use volume_state::Forced;
 
 impl Array {
     /// The turn to change labels and map.

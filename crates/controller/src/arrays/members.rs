@@ -185,7 +185,7 @@ impl Arrays {
     }
 
     /// A drive that is to get a slot could not be written: that is its own fault, and no other's.
-    async fn blame(&self, drive: &Drive, error: env::IoError) -> Error {
+    async fn blame(&self, drive: &Drive, error: platform::IoError) -> Error {
         let sentence = failed(format!("drive {} could not be written ({error})", drive.name));
         if is_lasting(error.kind) && !error.spares_drive() {
             let why = format!("it could not be written when it was to get a slot: {error}");

@@ -27,14 +27,14 @@ use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::Access;
 use engine::{LogDevice, ShardIndex, ShardMessage, VolumeId};
-use env::{IoError, IoErrorKind};
-use log::{Holders, LogId, Record, scan};
 use ondisk::{DataLogLabel, JournalLabel, LogLabel, LogPlace, OnLog, Uuid, VolumeLabel};
+use platform::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
+use write_log::{Holders, LogId, Record, scan};
 
 /// The longest place of a volume on a log device, for its journal and its data log. It is read as a whole after a crash.
 const LONGEST: ByteCount = ByteCount(128 << 20);

@@ -10,13 +10,13 @@ use crate::arrays::cache::{Memory, NAME};
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, MemoryInfo, MemoryVolume, Result};
 use engine::ShardMessage;
-use log::memory::contents;
 use ondisk::Uuid;
+use write_log::memory::contents;
 
-fn failed(error: &env::Error) -> Error {
+fn failed(error: &platform::Error) -> Error {
     let kind = match error.kind {
-        env::ErrorKind::NotFound => ErrorKind::NotFound,
-        env::ErrorKind::InUse => ErrorKind::InUse,
+        platform::ErrorKind::NotFound => ErrorKind::NotFound,
+        platform::ErrorKind::InUse => ErrorKind::InUse,
         _ => ErrorKind::Failed,
     };
     Error::new(kind, error.to_string())
@@ -40,7 +40,7 @@ impl Arrays {
             name: names.iter().find(|(uuid, _)| uuid.0 == id).map(|(_, name)| name.clone()),
             dirty_bytes: dirty.0,
         };
-        let info = |other: env::OtherMemory| {
+        let info = |other: platform::OtherMemory| {
             let found = match other.in_use {
                 true => Ok(Vec::new()),
                 false => other.words.and_then(|words| contents(&words)),

@@ -9,8 +9,8 @@ use crate::arrays::record::TRY_AGAIN;
 use crate::events::{EventCode, Subject};
 use crate::inventory::Drive;
 use engine::Change;
-use env::IoError;
 use ondisk::{FailedDrive, Uuid};
+use platform::IoError;
 use std::rc::Rc;
 use units::DriveIndex;
 

@@ -20,9 +20,9 @@ use engine::{
     Change, RegionSet, Report, ReportKind, Seat, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
     VolumeId,
 };
-use env::sync::Taken;
-use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Member, Uuid};
+use platform::sync::Taken;
+use platform::{IoError, IoErrorKind, mailbox};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;

@@ -26,8 +26,8 @@ use crate::inventory::Drive;
 use engine::{
     CopyWay, Moved, RegionIndex, RegionSet, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step,
 };
-use env::mailbox;
 use ondisk::{Label, Role, VolumeLabel};
+use platform::mailbox;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -290,8 +290,9 @@ impl Arrays {
         let mut slots = array.in_use();
         slots.extend(array.label().member.len()..next.member.len());
         for drive in drives {
-            let unwritable =
-                |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
+            let unwritable = |error: platform::IoError| {
+                failed(format!("drive {} could not be written ({error})", drive.name))
+            };
             self.inventory.make_blank(drive).await.map_err(unwritable)?;
         }
         let mut places = array.places();

@@ -14,12 +14,12 @@ use engine::{
     Attachment, BlockList, CacheTerms, Change, FaultPolicy, RegionIndex, RegionSet, Regions, ShardMessage,
     VolumeId, VolumeSpec, VolumeState,
 };
-use env::DriveSource;
 use ondisk::{Init, Punctured, VolumeLabel};
-use state::Tolerance;
+use platform::DriveSource;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
+use volume_state::Tolerance;
 
 /// The blocks of a slot in one of the lists of a label.
 pub(super) fn listed_blocks(list: &[Punctured], slot: usize) -> BlockList {

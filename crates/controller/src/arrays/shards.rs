@@ -4,7 +4,7 @@ use super::Arrays;
 use super::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::{Absorb, Change, ShardIndex, ShardMessage, VolumeId};
-use env::{DriveSource, IoError, mailbox};
+use platform::{DriveSource, IoError, mailbox};
 use std::sync::Arc;
 
 /// What the shards say to a control message.

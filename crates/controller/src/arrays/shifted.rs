@@ -1,6 +1,6 @@
 //! Drives of which a volume sees a part: as if they began somewhere else.
 
-use env::{Completion, Drive, DriveInfo, DriveSource, Env, IoRequest, Traffic};
+use platform::{Completion, Drive, DriveInfo, DriveSource, Env, IoRequest, Traffic};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteRange};
@@ -27,7 +27,7 @@ impl DriveSource for ShiftedSource {
         self.source.odd_bytes()
     }
 
-    fn attach(&self, env: &Env) -> env::Result<Rc<dyn Drive>> {
+    fn attach(&self, env: &Env) -> platform::Result<Rc<dyn Drive>> {
         Ok(Rc::new(Shifted { drive: self.source.attach(env)?, by: self.by }))
     }
 

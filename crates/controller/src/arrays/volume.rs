@@ -10,15 +10,15 @@ use engine::{
     CacheCounters, Change, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, VolumeMeter,
     ring_len,
 };
-use env::Words;
 use layout::Geometry;
 use ondisk::{KeptLabel, TailPlace, Uuid, VolumeLabel, slots};
-use state::Forced;
+use platform::Words;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveSet};
+use volume_state::Forced;
 
 /// A volume. Its regions are a run of its array's; what shards call its region 0 is the first of them.
 pub(crate) struct Volume {

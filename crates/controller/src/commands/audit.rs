@@ -6,7 +6,7 @@ use super::handle::{Answer, Note};
 use crate::audit::{Open, order_of};
 use crate::events::EventCode;
 use crate::interface::{Caller, Command, Error, OrderGiven, Reply, Result};
-use env::mailbox;
+use platform::mailbox;
 use std::rc::Rc;
 
 /// A command whose answer is not given yet.

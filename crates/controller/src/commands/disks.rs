@@ -9,8 +9,8 @@ use crate::interface::{
     AttachPolicy, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result,
     SetPolicy,
 };
-use env::mailbox;
 use ondisk::Uuid;
+use platform::mailbox;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -7,8 +7,8 @@ use crate::interface::{Error, ErrorKind, Explain, Reply, Result};
 use layout::{Geometry, Level, Shape};
 use ondisk::WriteMode;
 use plan::{Health, RequestKind};
-use state::{Regions, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
+use volume_state::{Regions, VolumeState};
 
 /// The operation that is none: what the cache has.
 const CACHE: &str = "cache";

@@ -2,7 +2,7 @@
 
 use crate::events::{EventCode, EventFeed};
 use crate::interface::{Caller, Command, Error, ErrorKind, OrderGiven, Reply, Result};
-use env::{Env, mailbox};
+use platform::{Env, mailbox};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::ByteCount;

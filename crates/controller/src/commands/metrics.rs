@@ -9,7 +9,7 @@ use crate::interface::{
     VolumeMetrics, WorkInfo,
 };
 use crate::inventory::Drive;
-use env::{BUCKET_BOUNDS_NS, Operation, Traffic, counted_from};
+use platform::{BUCKET_BOUNDS_NS, Operation, Traffic, counted_from};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl Commands {
 /// What was done of each kind of operation, and how much of it took longer than that.
 fn work_of(traffic: &Traffic, slow: Option<Duration>) -> Vec<WorkInfo> {
     let done = Operation::ALL.into_iter().zip(traffic.done());
-    let work = |(operation, done): (Operation, env::Performed)| WorkInfo {
+    let work = |(operation, done): (Operation, platform::Performed)| WorkInfo {
         operation: operation.name().to_owned(),
         outstanding: done.outstanding,
         completed: done.completed,

@@ -8,8 +8,8 @@ use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, 
 use crate::inventory::Drive;
 use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
 use crate::signals::wait_or;
-use env::mailbox;
 use ondisk::Cause;
+use platform::mailbox;
 use std::rc::Rc;
 use std::time::Duration;
 use units::counted;

@@ -15,7 +15,7 @@
 
 use super::EventCode;
 use crate::interface::Severity;
-use env::Instant;
+use platform::Instant;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -27,8 +27,8 @@ use crate::interface::{Caller, Event, EventCount, Severity};
 use crate::signals::wait_or;
 use folding::{Draft, Folding, Summary};
 
-use env::sync::Signal;
-use env::{Env, Publisher};
+use platform::sync::Signal;
+use platform::{Env, Publisher};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -6,7 +6,7 @@
 
 use super::EventCode;
 use crate::interface::Event;
-use env::{Feed, Gap, News, Subscription};
+use platform::{Feed, Gap, News, Subscription};
 
 /// Reads the events that the controller keeps in memory.
 #[derive(Clone)]

@@ -5,8 +5,8 @@ use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Reply, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::{Access, LabelSeen};
-use env::IoError;
 use ondisk::foreign::metadata;
+use platform::IoError;
 use std::rc::Rc;
 
 impl Foreign {

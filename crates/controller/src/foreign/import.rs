@@ -21,9 +21,9 @@ use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::structures::Written;
-use env::IoError;
 use ondisk::foreign::metadata;
 use ondisk::{Cause, IntentMap, Label, Phase, Role, Undo};
+use platform::IoError;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange};
 

@@ -31,12 +31,12 @@ use crate::inventory::Drive;
 use crate::inventory::Inventory;
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::Lifecycle;
-use env::Env;
 use ondisk::ddf::{self, Effort, Look, tell};
 use ondisk::foreign::{
     Consistency, FoundVolume, Glimpse, Seen, Told, leaves_room, metadata, read, reconcile,
 };
 use ondisk::{Content, Tail, TailPlace};
+use platform::Env;
 use std::rc::Rc;
 
 /// A drive that is not in use, and what other systems say on it.

@@ -4,15 +4,15 @@
 //! nothing is wrong with it.
 
 use crate::interface::ForeignArray;
-use env::{
-    Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind,
-    LimitsByClass, Member, MeteredSource, Overseer, Slice, Traffic,
-};
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::{self, Format, Glimpse};
 use ondisk::{
     Area, BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, RecordCopies, Tail, TailPlace,
     intent,
+};
+use platform::{
+    Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind,
+    LimitsByClass, Member, MeteredSource, Overseer, Slice, Traffic,
 };
 use smallvec::smallvec;
 use std::cell::Cell;
@@ -108,7 +108,7 @@ impl Access {
         name: &str,
         traffic: Traffic,
         epoch: Rc<Cell<u64>>,
-    ) -> env::Result<Access> {
+    ) -> platform::Result<Access> {
         let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
         let member = Member::attach(env, source.as_ref(), &LIMITS)?;
         Ok(Access::of(env, source, member, Rc::default(), epoch))
@@ -118,7 +118,7 @@ impl Access {
     ///
     /// # Errors
     /// When it cannot be attached.
-    pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> env::Result<Access> {
+    pub(super) fn beginning(&self, env: &Env, size: ByteCount) -> platform::Result<Access> {
         let source = Arc::new(drives::Beginning::new(self.source.clone(), size));
         let member = Member::attach(env, source.as_ref(), &LIMITS)?;
         Ok(Access::of(env, source, member, self.write_cache.clone(), self.epoch.clone()))

@@ -8,13 +8,13 @@
 //! # Fault model and invariants
 //! - The order may destroy what these drives hold: nobody else uses them, and killed in between no more than that block is lost. Drives of SoftROC's arrays
 //!   have labels of their own, and get no marks: an array that is to be deleted first is deleted as a whole.
-//! - Reads go past the system's caches where the drive was opened so ([`env::World::open_drive`]).
+//! - Reads go past the system's caches where the drive was opened so ([`platform::World::open_drive`]).
 
 use super::access::{Access, join};
 use super::{Drive, Inventory};
 use crate::interface::{Error, ErrorKind, Result};
-use env::{DriveKind, IoError, IoErrorKind};
 use ondisk::BLOCK;
+use platform::{DriveKind, IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange};
 

@@ -5,8 +5,8 @@ use super::probe::Probe;
 use super::structures::Written;
 use crate::interface::{Error, ErrorKind, ForeignArray, is_volatile};
 use crate::signals::Attention;
-use env::{DriveKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
+use platform::{DriveKind, Traffic};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -22,7 +22,7 @@ const QUIESCE_LIMIT: Duration = Duration::from_secs(2);
 const QUIESCE_POLL: Duration = Duration::from_millis(10);
 
 /// Waits until it is so, for so long as one waits for a command.
-pub(crate) async fn settles(env: &env::Env, is_so: impl Fn() -> bool) {
+pub(crate) async fn settles(env: &platform::Env, is_so: impl Fn() -> bool) {
     let limit = env.now() + QUIESCE_LIMIT;
     while !is_so() && env.now() < limit {
         env.sleep(QUIESCE_POLL).await;
@@ -346,7 +346,7 @@ impl Drive {
     }
 
     /// Waits until it has returned what was written to it before, for so long as one waits for a command. Whether it has.
-    pub(crate) async fn is_quiesced(&self, env: &env::Env) -> bool {
+    pub(crate) async fn is_quiesced(&self, env: &platform::Env) -> bool {
         settles(env, || !self.holds_writes_back()).await;
         !self.holds_writes_back()
     }
@@ -399,11 +399,11 @@ fn describe_foreign(drive: &ondisk::ddf::Drive, array: Option<&ForeignArray>) ->
 }
 
 /// Why a drive cannot be opened, for whoever named it.
-pub(super) fn unavailable(name: &str, error: &env::Error) -> Error {
+pub(super) fn unavailable(name: &str, error: &platform::Error) -> Error {
     let kind = match error.kind {
-        env::ErrorKind::InUse => ErrorKind::InUse,
-        env::ErrorKind::BadName | env::ErrorKind::WrongKind => ErrorKind::Invalid,
-        env::ErrorKind::OutOfSpace => ErrorKind::OutOfSpace,
+        platform::ErrorKind::InUse => ErrorKind::InUse,
+        platform::ErrorKind::BadName | platform::ErrorKind::WrongKind => ErrorKind::Invalid,
+        platform::ErrorKind::OutOfSpace => ErrorKind::OutOfSpace,
         _ => ErrorKind::Unavailable,
     };
     let said = error.to_string();

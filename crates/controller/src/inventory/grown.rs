@@ -23,8 +23,8 @@ use super::structures::{Written, write_structures};
 use super::{Inventory, is_volatile};
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
-use env::{Env, IoError, IoErrorKind};
 use ondisk::{Carried, Tail, TailPlace, Telling};
+use platform::{Env, IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 

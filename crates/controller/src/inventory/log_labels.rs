@@ -11,8 +11,8 @@ use super::access::{Access, LabelSeen};
 use super::structures::Written;
 use super::{Drive, Inventory};
 use crate::interface::{Error, ErrorKind, Result};
-use env::{IoError, IoErrorKind};
 use ondisk::{BLOCK, LogLabel};
+use platform::{IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange};
 

@@ -4,7 +4,7 @@
 use super::Drive;
 use super::access::LabelSeen;
 use crate::interface::{Error, ErrorKind, Result};
-use env::{Buf, DriveKind, Env};
+use platform::{Buf, DriveKind, Env};
 use smallvec::smallvec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset};

@@ -39,9 +39,9 @@ use crate::statefile::StateFile;
 use access::{Access, LabelSeen};
 use deleted::DeletedArray;
 use drive::unavailable;
-use env::Env;
-use env::sync::Credits;
 use ondisk::{FailedDrive, Label, SpareLabel, Telling, Uuid};
+use platform::Env;
+use platform::sync::Credits;
 use seen::SeenArray;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -159,8 +159,8 @@ impl Inventory {
     }
 
     /// Takes away what a drive says it is, so that nothing from before is found when a label of ours is torn.
-    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
-        let access: Access = drive.access().ok_or(env::IoError::new(env::IoErrorKind::Gone))?;
+    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), platform::IoError> {
+        let access: Access = drive.access().ok_or(platform::IoError::new(platform::IoErrorKind::Gone))?;
         drive.structure.replace(Written::Nothing);
         access.erase().await?;
         access.erase_log().await?;

@@ -12,9 +12,9 @@
 use super::access::{Ios, join};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
-use env::{IoError, IoErrorKind};
 use ondisk::ddf::{self, Step};
 use ondisk::{Content, Telling, Told};
+use platform::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::ByteCount;

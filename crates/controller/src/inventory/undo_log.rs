@@ -1,8 +1,8 @@
 //! Undo logs on drives: written before an import, read when a drive is looked at, put back where the import was cut off.
 
 use super::access::Access;
-use env::{IoError, IoErrorKind};
 use ondisk::{BLOCK, Part, Tail, TailPlace, Undo, UndoHead, to_keep};
+use platform::{IoError, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// The most that is written at once.

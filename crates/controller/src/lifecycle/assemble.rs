@@ -31,11 +31,11 @@ use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
-use env::IoError;
 use ondisk::{
     Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, Uuid, readiness,
     slots,
 };
+use platform::IoError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::counted;

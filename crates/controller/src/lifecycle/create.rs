@@ -338,7 +338,7 @@ impl Lifecycle {
         if let Some((slot, error)) = errors.iter().next() {
             let name = self.arrays.member_name(array, *slot);
             let full = errors.values().any(is_full);
-            let is_sound = errors.values().any(env::IoError::spares_drive);
+            let is_sound = errors.values().any(platform::IoError::spares_drive);
             let sentence = format!("drive {name} could not be written ({error}); nothing was created");
             if !is_sound {
                 self.arrays.put_out(array, failing(errors, "writing its map")).await;
@@ -358,7 +358,7 @@ impl Lifecycle {
     /// Steps 1 to 3 on unused drives.
     async fn write_new(&self, array: &Rc<Array>, drives: &[Rc<Drive>]) -> Result<()> {
         let _turn = array.metadata_turn().await;
-        let failed = |drive: &Drive, error: env::IoError| {
+        let failed = |drive: &Drive, error: platform::IoError| {
             let kind = if is_full(&error) { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
             let sentence =
                 format!("drive {} could not be written ({error}); nothing was created", drive.name);

@@ -14,8 +14,8 @@ use crate::interface::{Error, ErrorKind, LogDeviceInfo, LogDeviceState, LogInfo,
 use crate::inventory::{Drive, is_volatile};
 use crate::lifecycle::candidates::{Candidate, Taken};
 use crate::lifecycle::{Lifecycle, refuse_failed};
-use env::DriveKind;
 use ondisk::{LogLabel, LogMember, Uuid};
+use platform::DriveKind;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -40,7 +40,7 @@ use crate::arrays::volume::Volume;
 use crate::events::Events;
 use crate::inventory::{Drive, Inventory};
 use crate::signals::Attention;
-use env::Env;
+use platform::Env;
 use std::rc::Rc;
 
 /// What the room needs of others.

@@ -113,7 +113,7 @@ impl Shape {
 
     /// In what is free on the drives of an array.
     pub(super) fn beside(wanted: &Wanted, drives: &[Rc<Drive>], label: &Label) -> Result<Shape> {
-        let infos: Vec<env::DriveInfo> =
+        let infos: Vec<platform::DriveInfo> =
             drives.iter().filter_map(|drive| drive.access()).map(|access| access.info().clone()).collect();
         let strip = wanted.strip(infos.iter().any(|info| info.rotational));
         let sector = infos.iter().map(|info| info.logical_sector).max().unwrap_or_default();

@@ -19,8 +19,8 @@ use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
 use crate::tasks::Tasks;
 use crate::tasks::check_share;
 use engine::ShardMessage;
-use env::Env;
 use ondisk::StartDegraded;
+use platform::Env;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -8,8 +8,8 @@ use crate::arrays::failures::Failing;
 use crate::inventory::Drive;
 use crate::reconcile::Reconciler;
 use crate::signals::wait_or;
-use env::IoErrorKind;
 use ondisk::Cause;
+use platform::IoErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Reconciler {
         let _turn = array.metadata_turn().await;
         let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, drive));
         if is_it && array.in_use().contains(&slot) {
-            let what = format!("a look at it: {}", env::IoError::new(IoErrorKind::Changed));
+            let what = format!("a look at it: {}", platform::IoError::new(IoErrorKind::Changed));
             let failing = Failing { slot, cause: Cause::Error, what, is_lasting: false };
             self.arrays.put_out(&array, vec![failing]).await;
         }

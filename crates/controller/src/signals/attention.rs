@@ -1,8 +1,8 @@
 //! What changed, for whoever looks after it.
 
 use super::wait_or;
-use env::Env;
-use env::sync::Signal;
+use platform::Env;
+use platform::sync::Signal;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Waiting for something to change, but no longer than until a time.
 
-use env::sync::Signal;
-use env::{Env, Instant};
+use platform::sync::Signal;
+use platform::{Env, Instant};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;

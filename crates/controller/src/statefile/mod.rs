@@ -14,7 +14,7 @@
 
 mod frame;
 
-use env::StateStore;
+use platform::StateStore;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -249,7 +249,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     async fn replace(&self, store: &dyn StateStore, value: &T) -> Result<(), String> {
         let text = self.text(value)?;
         let previous = self.previous();
-        let failed = |error: env::Error| error.to_string();
+        let failed = |error: platform::Error| error.to_string();
         store.replace(self.name, &previous, text.clone()).await.map_err(failed)?;
         if self.is_complete {
             store.store(&previous, text).await.map_err(failed)?;

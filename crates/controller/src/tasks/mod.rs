@@ -57,7 +57,7 @@ use crate::events::Events;
 use crate::interface::{TaskInfo, TaskKind};
 use crate::inventory::Inventory;
 use crate::signals::Attention;
-use env::Env;
+use platform::Env;
 use std::rc::Rc;
 
 /// What the room needs of others.

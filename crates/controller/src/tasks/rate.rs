@@ -1,6 +1,6 @@
 //! How fast something goes: over the last ten seconds of it.
 
-use env::Instant;
+use platform::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 

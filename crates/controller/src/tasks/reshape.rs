@@ -321,7 +321,7 @@ impl Tasks {
     }
 
     /// Stands back after a window that took so long for so many bytes: for hosts, if they asked for anything, and for a limit.
-    async fn stand_back(&self, task: &Task, (began, bytes): (env::Instant, u64), hosts: bool) {
+    async fn stand_back(&self, task: &Task, (began, bytes): (platform::Instant, u64), hosts: bool) {
         let (took, pace) = (self.env.now().since(began), task.pace());
         let share = u32::from(pace.share_percent.clamp(1, 100));
         let for_hosts = if hosts { took * (100 - share) / share } else { Duration::ZERO };

@@ -9,8 +9,8 @@ use engine::{
     RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
     VolumeId,
 };
-use env::Instant;
 use layout::Geometry;
+use platform::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -333,8 +333,8 @@ impl TaskReports for Tasks {
 mod tests {
     use super::*;
     use crate::interface::{TaskKind as Kind, TaskState};
-    use env::{IoError, IoErrorKind};
     use layout::{Level, Shape};
+    use platform::{IoError, IoErrorKind};
     use units::{ByteCount, DriveCount, StripSize};
 
     const PLAIN: Moved = Moved { drives: 1, task: 1 };

@@ -2,10 +2,10 @@
 
 use super::rate::Rate;
 use crate::interface::{Blamed, Found, TaskInfo, TaskKind, TaskState};
-use env::sync::Signal;
-use env::{Env, Instant};
 use layout::{Geometry, Level};
 use ondisk::Uuid;
+use platform::sync::Signal;
+use platform::{Env, Instant};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -8,9 +8,9 @@ use controller::{
     Options, Phase, Reply, VolumeInfo,
 };
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
+use platform::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
+use platform_sim::{DriveOptions, Latency, Order, Sim, SimOptions, Stall};
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{DriveOptions, Latency, Order, Sim, SimOptions, Stall};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -26,7 +26,7 @@ pub struct Bench {
     pub cache_size: ByteCount,
     pub read_cache: ByteCount,
     /// How long drives may take, of controllers that are started from now on.
-    pub limits: env::LimitsByClass,
+    pub limits: platform::LimitsByClass,
     /// The drives that controllers are started with for journals.
     pub logs: Vec<String>,
     /// Who makes disks of volumes.
@@ -58,7 +58,7 @@ impl Bench {
             hosts: Hosts::default(),
             cache_size: ByteCount::ZERO,
             read_cache: ByteCount::ZERO,
-            limits: env::LimitsByClass::default(),
+            limits: platform::LimitsByClass::default(),
             logs: Vec::new(),
             disks: DiskMaker::default(),
             ups: None,

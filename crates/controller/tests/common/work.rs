@@ -3,7 +3,7 @@
 use super::Bench;
 use super::events::End;
 use engine::Volume;
-use env::{Buf, Durability, JoinHandle};
+use platform::{Buf, Durability, JoinHandle};
 use std::cell::RefCell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};

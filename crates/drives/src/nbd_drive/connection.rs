@@ -14,11 +14,11 @@ use super::Export;
 use super::handshake::leave;
 use super::job::{self, Job, Piece, Plan, Progress};
 use crate::request::{give_back, objection};
-use env::sync::Signal;
-use env::{
+use nbd::{ClientStream, PayloadRun, ReplyEvent};
+use platform::sync::Signal;
+use platform::{
     Buf, Completion, DriveHealth, Env, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slices, Stream,
 };
-use nbd::{ClientStream, PayloadRun, ReplyEvent};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -189,7 +189,7 @@ impl Connection {
                     if let Some(job) = &self.jobs.borrow()[piece.job] {
                         job.payload(&piece, &mut payload);
                     }
-                    bytes += env::buffers::total_len(&payload).0;
+                    bytes += platform::buffers::total_len(&payload).0;
                     batch.push((headers.len(), payload));
                     sent[cookie.slot()] = Some(piece);
                 }

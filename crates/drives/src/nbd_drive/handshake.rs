@@ -1,7 +1,7 @@
 //! Saying hello and goodbye on a stream.
 
-use env::{Buf, Env, Error, ErrorKind, Result, Slices, Stream};
 use nbd::{ClientHandshake, ClientOptions, ClientStream, Connected, NbdUri};
+use platform::{Buf, Env, Error, ErrorKind, Result, Slices, Stream};
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::rc::Rc;

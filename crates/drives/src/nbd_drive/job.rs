@@ -2,11 +2,11 @@
 
 use super::standing::Standing;
 use crate::request::{copy_into, give_back, zero_into};
-use env::{
+use nbd::{Command, CommandFlags, Connected, Errno, Extent};
+use platform::{
     BlockStatus, Buf, Completion, Durability, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
     Slices, StatusExtent,
 };
-use nbd::{Command, CommandFlags, Connected, Errno, Extent};
 use std::time::Duration;
 use units::ByteCount;
 

@@ -27,8 +27,8 @@
 use super::connection::{Connection, GONE, OUTSTANDING, Transmission};
 use super::handshake::{leave, shake_hands};
 use super::job::{self, Job, Plan};
-use env::{Instant, Stream};
 use nbd::ClientStream;
+use platform::{Instant, Stream};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -211,7 +211,7 @@ impl Connection {
 }
 
 /// What `future` gives, unless it takes longer than `limit`.
-async fn within<T>(env: &env::Env, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+async fn within<T>(env: &platform::Env, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut limit) = (pin!(future), pin!(env.sleep_running(limit)));
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

@@ -7,7 +7,7 @@
 //! What NBD cannot give is said here: an export has no serial number, so its identity is its address, and two
 //! addresses of one export are not recognised as one drive, nor is another export that took the place of the
 //! first between two connections, if it has the same size and flags; and it has no locks, so nothing keeps
-//! another client off: [`env::DriveInfo::exclusive`] says so.
+//! another client off: [`platform::DriveInfo::exclusive`] says so.
 
 mod connection;
 mod handshake;
@@ -16,11 +16,11 @@ mod life;
 mod standing;
 
 use connection::Connection;
-use env::{
+use nbd::{Connected, NbdUri, Transport};
+use platform::{
     Address, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error, ErrorKind,
     Hardware, IoRequest, Result,
 };
-use nbd::{Connected, NbdUri, Transport};
 use standing::Standing;
 use std::rc::Rc;
 use std::sync::Arc;

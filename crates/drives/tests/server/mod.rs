@@ -1,11 +1,11 @@
 //! An NBD server in virtual time that does what real ones do when they are in trouble: it takes requests and does
 //! not answer, carries them out late, breaks off, loses its cache, comes back.
 
-use env::{Buf, Env, Stream};
 use nbd::{
     BlockSizes, Command, CommandFlags, ExportEntry, ExportFlags, ExportInfo, Exports, Replies, Request,
     RequestEvent, RequestStream, ServerEvent, ServerHandshake,
 };
+use platform::{Buf, Env, Stream};
 use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -38,7 +38,7 @@ pub struct Server {
     cached: RefCell<Vec<u8>>,
     held: RefCell<Vec<(Request, Vec<u8>)>>,
     streams: RefCell<Vec<Rc<dyn Stream>>>,
-    listener: RefCell<Option<Rc<dyn env::Listener>>>,
+    listener: RefCell<Option<Rc<dyn platform::Listener>>>,
     /// How many connections it has had, and requests that write.
     pub connections: Cell<u32>,
     pub writes: Cell<u32>,

@@ -15,13 +15,13 @@ use crate::stripe::Host;
 use crate::stripe::begin_write;
 use crate::stripe::{Attempt, Ended, Trouble};
 use crate::task::TaskOutcome;
-use env::locks::Mode;
-use env::{IoError, IoErrorKind};
 use plan::{Mismatch, Request, WHOLE_STRIP};
-use state::{RegionIndex, RegionSet};
+use platform::locks::Mode;
+use platform::{IoError, IoErrorKind};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
+use volume_state::{RegionIndex, RegionSet};
 
 /// Checks every region of this shard in which there is something to compare.
 pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {

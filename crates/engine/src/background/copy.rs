@@ -13,13 +13,13 @@ use crate::background::walk::{self, Held, Step, Walked};
 use crate::recovery::{MOVE, Recovery};
 use crate::stripe::Attempt;
 use crate::task::TaskOutcome;
-use env::locks::Mode;
-use env::{IoError, IoErrorKind};
 use plan::{Request, WHOLE_STRIP};
-use state::RegionSet;
+use platform::locks::Mode;
+use platform::{IoError, IoErrorKind};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
+use volume_state::RegionSet;
 
 /// Copies every region of this shard that was ever written to the drive that is being filled for `slot`.
 pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {

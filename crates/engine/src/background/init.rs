@@ -8,11 +8,11 @@ use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
 use crate::host::Volume;
 use crate::task::TaskOutcome;
-use env::locks::{ALL_COLUMNS, Mode};
-use env::{Durability, IoError};
-use state::RegionSet;
+use platform::locks::{ALL_COLUMNS, Mode};
+use platform::{Durability, IoError};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+use volume_state::RegionSet;
 
 /// What a fast initialisation zeroes at either end.
 const ENDS: ByteCount = ByteCount::MIB;
@@ -30,7 +30,7 @@ pub(crate) async fn initialise(task: &Rc<Running>, host: &Rc<Volume>, full: bool
         }
         match walk::walk(task, region, zero_stripe).await {
             Walked::Whole => {
-                volume.apply(&state::Change::Synced(region.into()));
+                volume.apply(&volume_state::Change::Synced(region.into()));
                 volume.report_synced(region);
                 task.finished(region);
             }

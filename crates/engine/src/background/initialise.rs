@@ -6,12 +6,12 @@ use crate::background::resync::{OWN_PACE, OWN_TASK, RETRY_AFTER};
 use crate::background::walk::{self, Step, Walked};
 use crate::recovery::Recovery;
 use crate::task::TaskOutcome;
-use env::IoError;
-use env::locks::Mode;
-use state::{RegionIndex, RegionSet};
+use platform::IoError;
+use platform::locks::Mode;
 use std::ops::Range;
 use std::rc::Rc;
 use units::StripeIndex;
+use volume_state::{RegionIndex, RegionSet};
 
 /// Initialises every region of this shard that is not, until none is left or the volume is detached. One task of a volume does it; a
 /// second one ends at once.

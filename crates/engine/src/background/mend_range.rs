@@ -4,8 +4,8 @@ use crate::background::Running;
 use crate::members::Places;
 use crate::recovery::Mend;
 use crate::task::TaskOutcome;
-use env::IoError;
-use env::locks::{ALL_COLUMNS, Mode};
+use platform::IoError;
+use platform::locks::{ALL_COLUMNS, Mode};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex};
 

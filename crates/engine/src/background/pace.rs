@@ -9,8 +9,8 @@
 
 use crate::shard::Resources;
 use crate::task::TaskPace;
-use env::sync::Signal;
-use env::{Env, Instant};
+use platform::sync::Signal;
+use platform::{Env, Instant};
 use std::cell::Cell;
 use std::time::Duration;
 

@@ -13,12 +13,12 @@ use crate::background::walk::{self, Held, Step, Walked};
 use crate::messages::ReportKind;
 use crate::recovery::Recovery;
 use crate::task::TaskOutcome;
-use env::locks::Mode;
-use env::{IoError, IoErrorKind};
-use state::RegionIndex;
+use platform::locks::Mode;
+use platform::{IoError, IoErrorKind};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
+use volume_state::RegionIndex;
 
 /// Rebuilds every region of this shard in which the drive is stale, and somebody wrote.
 pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {

@@ -20,12 +20,12 @@ use crate::messages::ReportKind;
 use crate::recovery::MOVE;
 use crate::stripe::Attempt;
 use crate::task::TaskOutcome;
-use env::locks::{ALL_COLUMNS, Mode};
-use env::{IoError, IoErrorKind};
 use plan::Request;
-use state::{RegionIndex, RegionSet};
+use platform::locks::{ALL_COLUMNS, Mode};
+use platform::{IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
+use volume_state::{RegionIndex, RegionSet};
 
 /// Moves what `slot` held into the distributed spare, or back.
 pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: bool) -> TaskOutcome {

@@ -1,6 +1,6 @@
 //! The reshape: a volume goes to another layout on the same drives while hosts use it, window by window.
 //!
-//! Whoever keeps the record gives the orders, in the order of [`state::Mover`]: nothing is decided here. A volume that is reshaped
+//! Whoever keeps the record gives the orders, in the order of [`volume_state::Mover`]: nothing is decided here. A volume that is reshaped
 //! is three: by the old layout, by the new one, and where windows are saved. Each has its own state, marks and journal,
 //! so that a window is read and written as anything else is, also without drives that have failed. Which of their stripes are in use
 //! is said to both layouts before anything lies elsewhere; tasks and repairs leave all others alone.
@@ -14,13 +14,13 @@
 
 use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume, take_back_reshape};
-use env::{Buf, IoError, IoErrorKind, Slice};
-use state::{RegionIndex, RegionSet, Window};
+use platform::{Buf, IoError, IoErrorKind, Slice};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
+use volume_state::{RegionIndex, RegionSet, Window};
 
 /// What is read and written at a time, or one stripe where that is more. All drives are read, and then all are written: the more at a time,
 /// the less their heads go to and fro.

@@ -14,13 +14,13 @@ use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
 use crate::recovery::Recovery;
 use crate::task::{TaskId, TaskOutcome, TaskPace};
-use env::IoError;
-use env::locks::Mode;
-use state::{RegionIndex, RegionSet};
+use platform::IoError;
+use platform::locks::Mode;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveSet, StripeIndex};
+use volume_state::{RegionIndex, RegionSet};
 
 /// How long to wait before regions that could not be resynced are tried again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
@@ -67,7 +67,7 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
         match walk::walk_together(task, region, resync_stripes).await {
             // A write that parity could not follow came between: the region does not agree, whatever was done.
             Walked::Whole if volume.gaps() != gaps => {
-                outcome = TaskOutcome::Failed(IoError::new(env::IoErrorKind::Gone));
+                outcome = TaskOutcome::Failed(IoError::new(platform::IoErrorKind::Gone));
             }
             Walked::Whole => synced(task, region),
             Walked::Stopped => return TaskOutcome::Stopped,
@@ -78,7 +78,7 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
 }
 
 fn synced(task: &Rc<Running>, region: RegionIndex) {
-    task.volume.apply(&state::Change::Synced(region.into()));
+    task.volume.apply(&volume_state::Change::Synced(region.into()));
     task.volume.report_synced(region);
     task.finished(region);
 }

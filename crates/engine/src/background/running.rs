@@ -6,12 +6,12 @@ use crate::host::Volume;
 use crate::messages::ReportKind;
 use crate::recovery::Recovery;
 use crate::task::{TaskId, TaskKind, TaskOutcome, TaskPace, TaskProgress};
-use env::sync::Signal;
-use env::{Env, Instant, IoError};
-use state::{RegionIndex, RegionSet};
+use platform::sync::Signal;
+use platform::{Env, Instant, IoError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
+use volume_state::{RegionIndex, RegionSet};
 
 /// How often a task tells the controller how far it is.
 const REPORT_EVERY: Duration = Duration::from_millis(250);

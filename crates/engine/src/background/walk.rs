@@ -5,16 +5,16 @@
 use crate::attachment::Closed;
 use crate::background::Running;
 use crate::recovery::Recovery;
-use env::locks::{ALL_COLUMNS, Guard, Mode};
-use env::sync::Signal;
-use env::{Instant, IoError};
+use platform::locks::{ALL_COLUMNS, Guard, Mode};
+use platform::sync::Signal;
+use platform::{Instant, IoError};
 use smallvec::SmallVec;
-use state::RegionIndex;
 use std::cell::Cell;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use units::StripeIndex;
+use volume_state::RegionIndex;
 
 /// Bytes of each drive that are under way at a time while nobody else wants the drives.
 const IN_FLIGHT_PER_DRIVE: u64 = 1 << 20;

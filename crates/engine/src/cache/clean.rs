@@ -2,15 +2,15 @@
 //!
 //! # Invariants
 //! - What is kept is what the drives hold, or held when a write that is still under way began: rules of
-//!   [`Clean`](::cache::Clean), and of [`stripe::clean`](crate::stripe).
+//!   [`Clean`](::block_cache::Clean), and of [`stripe::clean`](crate::stripe).
 //! - What is dirty lies over it: both are looked for at the same moment.
 //! - Of blocks that are lost nothing is answered from here.
 
 use crate::attachment::ReadTerms;
 use crate::cache::Cache;
 use crate::shard::Fill;
-use ::cache::{Ahead, RequestTag, StreamName, Streams};
-use env::{Buf, IoError, Slice};
+use ::block_cache::{Ahead, RequestTag, StreamName, Streams};
+use platform::{Buf, IoError, Slice};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -28,15 +28,15 @@
 use crate::attachment::{DataLogPlace, DataLogTerms};
 use crate::cache::{Cache, Waiting};
 use crate::stripe::{Devices, record_slices};
-use ::cache::Sequence;
-use env::sync::{Credits, Signal};
-use env::{Buf, IoError, IoErrorKind, Slice};
-use log::{About, Batch, Begun, Change, ChangeKind, Head, LogId, Part, StripeRing};
+use ::block_cache::Sequence;
+use platform::sync::{Credits, Signal};
+use platform::{Buf, IoError, IoErrorKind, Slice};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+use write_log::{About, Batch, Begun, Change, ChangeKind, Head, LogId, Part, StripeRing};
 
 /// A flush that would log a larger part of the ring has everything destaged: much is written best to where it belongs.
 const LARGEST_SHARE: u64 = 4;
@@ -126,7 +126,7 @@ impl Unlogged {
 impl DataLog {
     fn new(cache: &Cache, place: &DataLogPlace) -> Result<DataLog, String> {
         let shard = &cache.shard;
-        let len = log::ring_len(place.len, shard.count()).ok_or_else(|| {
+        let len = write_log::ring_len(place.len, shard.count()).ok_or_else(|| {
             format!("a data log of {} is too short for {} shards", place.len, shard.count())
         })?;
         let devices = Devices::attach(shard.env(), &cache.spec, &place.devices);

@@ -4,14 +4,14 @@ use crate::cache::held::Held;
 use crate::cache::{Cache, Told, Waiting, lock_columns};
 use crate::recovery::{Recovery, WRITE};
 use crate::stripe::{Attempt, ByJournal, Host, Payload, Writing, begin_marked_write, begin_write};
-use ::cache::{Destage, Extent, Held as _, RequestTag, Write, merge};
-use env::locks::{Guard, Mode};
-use env::{Durability, IoError, Slice, Work};
-use log::CELL;
+use ::block_cache::{Destage, Extent, Held as _, RequestTag, Write, merge};
 use plan::Request;
+use platform::locks::{Guard, Mode};
+use platform::{Durability, IoError, Slice, Work};
 use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};
+use write_log::CELL;
 
 /// The writes of a destage.
 type Writes = SmallVec<[Write<Held>; 1]>;

@@ -2,8 +2,8 @@
 
 use crate::cache::Waiting;
 use crate::shard::Stored;
-use ::cache::Held as HeldOf;
-use env::Slice;
+use ::block_cache::Held as HeldOf;
+use platform::Slice;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::ByteCount;

@@ -2,7 +2,7 @@
 
 use crate::attachment::Closed;
 use crate::recovery::Recovery;
-use env::locks::{Guard, Mode};
+use platform::locks::{Guard, Mode};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};

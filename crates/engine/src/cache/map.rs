@@ -1,10 +1,10 @@
 //! What the cache has of a stripe: for block status, trims and zeros, which go by it and leave everything else dirty.
 
 use crate::cache::Cache;
-use log::CELL;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};
+use write_log::CELL;
 
 impl Cache {
     /// The bytes of a stripe that are dirty, in order: hosts were answered for them, and the drives may have something else.
@@ -13,7 +13,7 @@ impl Cache {
         let dirty = lines.within(stripe, range).filter(|(_, write)| write.answered);
         let parts: SmallVec<[ByteRange; 4]> = dirty.map(|(part, _)| part).collect();
         let mut runs: SmallVec<[ByteRange; 4]> = SmallVec::new();
-        for extent in ::cache::merge(&parts) {
+        for extent in ::block_cache::merge(&parts) {
             match runs.last_mut() {
                 Some(last) if last.end() == extent.range.start => last.len += extent.range.len,
                 _ => runs.push(extent.range),

@@ -1,5 +1,5 @@
 //! Writes that wait for the drives, and who takes them there: the half of the cache that waits, over the half that
-//! decides ([`cache`](::cache)).
+//! decides ([`block_cache`]).
 //!
 //! [`Cache`] stands on [`Recovery`]. A write of whole sectors enters the line of its stripe, on levels with redundancy, and
 //! on all where the cache answers writes. Its host is answered when it is destaged (write-through), or when it is in its
@@ -43,19 +43,19 @@ use crate::attachment::Attachment;
 use crate::memory::{Absorb, CacheTerms};
 use crate::recovery::Recovery;
 use crate::shard::Room;
-use ::cache::{Destage, LineShape, Lines, RequestTag, Write};
+use ::block_cache::{Destage, LineShape, Lines, RequestTag, Write};
 use clean::Reads;
 use data_log::Promises;
-use env::sync::Signal;
-use env::{Durability, Env, IoError, Slice, Words};
 use held::Held;
-use log::CELL;
-use state::RegionIndex;
+use platform::sync::Signal;
+use platform::{Durability, Env, IoError, Slice, Words};
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, StripeIndex};
+use volume_state::RegionIndex;
 use write_back::Absorbing;
+use write_log::CELL;
 
 /// The least columns that a plan of several writes is cut into: a buffer of the pool is not smaller.
 const LEAST_RUN: u64 = 4096;

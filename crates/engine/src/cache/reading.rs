@@ -2,8 +2,8 @@
 
 use crate::cache::held::Held;
 use crate::cache::{Cache, clean};
-use ::cache::{Held as _, Write};
-use env::{Buf, IoError, IoErrorKind, Slice, Work};
+use ::block_cache::{Held as _, Write};
+use platform::{Buf, IoError, IoErrorKind, Slice, Work};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
@@ -131,7 +131,7 @@ impl Cache {
 fn gaps(within: ByteRange, cached: &Cached) -> SmallVec<[ByteRange; 4]> {
     let ranges: SmallVec<[ByteRange; 4]> = cached.iter().map(|(range, _)| *range).collect();
     let (mut at, mut gaps) = (within.start, SmallVec::new());
-    for extent in ::cache::merge(&ranges) {
+    for extent in ::block_cache::merge(&ranges) {
         gaps.extend((at < extent.range.start).then(|| ByteRange::from_to(at, extent.range.start)));
         at = extent.range.end();
     }

@@ -5,7 +5,7 @@
 //!   one that lays the records over what the drives hold once more.
 
 use crate::cache::{Cache, Waiting, held::Held};
-use env::{Durability, IoError, Slice};
+use platform::{Durability, IoError, Slice};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 

@@ -19,9 +19,9 @@ use crate::cache::{Cache, Waiting, destage};
 use crate::memory::{Absorb, CacheCounters, Marks};
 use crate::recovery::Recovery;
 use crate::shard::{CellRoom, Room};
-use ::cache::{Destage, Sequence};
-use env::sync::{Credits, Signal};
-use env::{Durability, Instant, IoError, Runners, Slice};
+use ::block_cache::{Destage, Sequence};
+use platform::sync::{Credits, Signal};
+use platform::{Durability, Instant, IoError, Runners, Slice};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -346,7 +346,7 @@ impl Cache {
 
     /// Why something that was answered could not be destaged.
     pub(super) fn last_error(&self) -> IoError {
-        self.absorbing.last_error.get().unwrap_or(IoError::new(env::IoErrorKind::Gone))
+        self.absorbing.last_error.get().unwrap_or(IoError::new(platform::IoErrorKind::Gone))
     }
 
     /// A destage has ended.

@@ -6,8 +6,8 @@
 use crate::cache::{AheadRead, Cache};
 use crate::host::{Exchange, Parent, Volume, split};
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
-use ::cache::{Ahead, RequestTag, StreamName};
-use env::{Env, IoError, IoErrorKind, Runners};
+use ::block_cache::{Ahead, RequestTag, StreamName};
+use platform::{Env, IoError, IoErrorKind, Runners};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
 

@@ -2,7 +2,7 @@
 
 use crate::host::{Volume, VolumeDrive};
 use crate::volume::VolumeSpec;
-use env::{
+use platform::{
     Buf, Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Service,
     Slice,
 };
@@ -29,7 +29,7 @@ impl VolumeService {
             rotational: false,
             read_only: false,
             exclusive: false,
-            hardware: env::Hardware::default(),
+            hardware: platform::Hardware::default(),
         };
         VolumeService { volume, info }
     }
@@ -77,7 +77,7 @@ async fn serve(volume: &Rc<Volume>, request: IoRequest) -> IoOutcome {
         }
         IoRequest::Trim { range } => volume.trim(range).await.map(|()| range.len.0),
         IoRequest::Flush => volume.flush().await.map(|()| 0),
-        IoRequest::Health => return IoOutcome::with_health(env::DriveHealth::default()),
+        IoRequest::Health => return IoOutcome::with_health(platform::DriveHealth::default()),
         IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
             Err(IoError::new(IoErrorKind::NotSupported))
         }

@@ -1,12 +1,12 @@
 //! A volume as host ports see it.
 //!
-//! The traits are in [`env`], at the upper end of the seam, so that ports import no engine; this is where the engine answers
+//! The traits are in [`platform`], at the upper end of the seam, so that ports import no engine; this is where the engine answers
 //! them. Nothing happens here: each call is the volume's own function, without a frame or an allocation in between.
 
 use crate::host::Volume;
 use crate::members::Drives;
-use env::sync::Taken;
-use env::{
+use platform::sync::Taken;
+use platform::{
     BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, Slice, StatusExtent, TargetGeometry,
 };
 use std::rc::Rc;

@@ -4,7 +4,7 @@ use crate::host::Parent;
 use crate::messages::{ShardIndex, ShardMessage, StripeOutcome, StripeRequest, Ticket};
 use crate::shard::Resources;
 use crate::volume::VolumeId;
-use env::{IoError, IoErrorKind, Runners};
+use platform::{IoError, IoErrorKind, Runners};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! - The cursor and what is closed change by the steps of a reshape alone, each on all shards before the next one begins
-//!   ([`state::Mover`] has their order).
+//!   ([`volume_state::Mover`] has their order).
 //! - A request is counted from before it is sent to a side until it has ended. Whoever closes a window waits for those that touch
 //!   it, and for those that read an earlier one where it was saved. So no request is at a side that the bytes have left.
 //! - A flush asks both sides, and the old one until all is moved: that is durable by the new layout before it is opened. Whoever opens the last
@@ -18,13 +18,13 @@
 
 use crate::attachment::ReshapePlace;
 use crate::host::Volume;
-use env::sync::{Signal, Taken};
-use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
-use state::{Reshape, Window};
+use platform::sync::{Signal, Taken};
+use platform::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
+use volume_state::{Reshape, Window};
 
 /// What becomes of requests to what is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]

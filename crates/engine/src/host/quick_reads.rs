@@ -9,7 +9,7 @@
 use crate::host::fast_path::{Spot, spot_to_read, was_lost};
 use crate::host::{Volume, VolumeService};
 use crate::members::User;
-use env::{
+use platform::{
     Buf, Completion, Drive, DriveInfo, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Operation,
     Runners, Served, Timed,
 };

@@ -11,12 +11,12 @@
 use crate::cache::Cache;
 use crate::host::split::{stripes, take_slice};
 use crate::members::{Drives, is_gone};
-use env::locks::Mode;
-use env::{Buf, Durability, Io, IoError, Member, Slice};
+use platform::locks::Mode;
+use platform::{Buf, Durability, Io, IoError, Member, Slice};
 use smallvec::SmallVec;
-use state::RegionIndex;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+use volume_state::RegionIndex;
 
 /// The longest run: drives take as much in one operation, and more than that gains nothing.
 pub(super) const LONGEST: ByteCount = ByteCount::MIB;

@@ -6,15 +6,15 @@ use crate::host::runs::LONGEST;
 use crate::host::status::Extents;
 use crate::host::{Exchange, Job, Then, Volume};
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
-use ::cache::RequestTag;
-use env::sync::{Signal, Taken};
-use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
+use ::block_cache::RequestTag;
 use layout::Geometry;
+use platform::sync::{Signal, Taken};
+use platform::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
 use smallvec::SmallVec;
-use state::RegionIndex;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+use volume_state::RegionIndex;
 
 /// A request whose stripe requests are under way.
 #[derive(Default)]

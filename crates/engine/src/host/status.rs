@@ -9,9 +9,9 @@
 
 use crate::cache::Cache;
 use crate::host::{Volume, split};
-use ::cache::RequestTag;
-use env::{BlockStatus, Io, IoError, IoRequest, Member, StatusExtent};
+use ::block_cache::RequestTag;
 use layout::CopyIndex;
+use platform::{BlockStatus, Io, IoError, IoRequest, Member, StatusExtent};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};

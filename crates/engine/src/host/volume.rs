@@ -12,8 +12,8 @@ use crate::recovery::Recovery;
 use crate::shard::Resources;
 use crate::stripe::Stripes;
 use crate::volume::ALIGNMENT;
-use ::cache::RequestTag;
-use env::{Buf, Durability, IoError, IoErrorKind, Operation, Slice, StatusExtent, Timed, TrafficRow};
+use ::block_cache::RequestTag;
+use platform::{Buf, Durability, IoError, IoErrorKind, Operation, Slice, StatusExtent, Timed, TrafficRow};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -49,7 +49,7 @@ impl Volume {
         shard: &Resources,
         exchange: &Rc<Exchange>,
         attachment: &Attachment,
-    ) -> env::Result<Rc<Volume>> {
+    ) -> platform::Result<Rc<Volume>> {
         let drives = Drives::attach(shard, attachment)?;
         let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)?), attachment);
         let (exchange, hidden) = (exchange.clone(), Cell::new(attachment.hidden));

@@ -11,12 +11,12 @@
 use crate::members::Drives;
 use crate::members::silent::leave;
 use crate::members::slots::{Slot, attach};
-use env::{DriveSource, IoError, IoErrorKind, Member};
-use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
+use platform::{DriveSource, IoError, IoErrorKind, Member};
 use std::cell::Ref;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{DriveIndex, DriveSet, StripeIndex};
+use volume_state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
 
 impl Overlay for Drives {
     fn failing(&self) -> DriveSet {

@@ -5,14 +5,14 @@ use crate::members::{Health, Members, Settled, Streams};
 use crate::messages::ShardIndex;
 use crate::shard::Resources;
 use crate::volume::{CounterRow, Counters, FaultPolicy, VolumeSpec, served};
-use env::sync::Signal;
-use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Located, StripeMap};
-use state::{Change, RegionIndex, Regions, VolumeState};
+use platform::sync::Signal;
+use platform::{DriveInfo, IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
+use volume_state::{Change, RegionIndex, Regions, VolumeState};
 
 /// The drives of a volume, as this shard reaches them, and what it knows of the volume: the lowest room, which all
 /// others stand on.
@@ -56,7 +56,7 @@ pub struct Drives {
 }
 
 impl Drives {
-    pub(crate) fn attach(shard: &Resources, attachment: &Attachment) -> env::Result<Rc<Drives>> {
+    pub(crate) fn attach(shard: &Resources, attachment: &Attachment) -> platform::Result<Rc<Drives>> {
         let members = Members::attach(shard.env(), attachment)?;
         let spec = attachment.spec.clone();
         let sources = attachment.sources.iter().chain(&attachment.replacements).flatten();

@@ -18,9 +18,9 @@
 use crate::members::Drives;
 use crate::members::slots::Replacement;
 use crate::messages::ReportKind;
-use env::{IoError, IoErrorKind, Member};
 use layout::{DataIndex, Role};
 use plan::Plan;
+use platform::{IoError, IoErrorKind, Member};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, DriveIndex, DriveSet};

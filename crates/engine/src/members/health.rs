@@ -7,8 +7,8 @@
 //!   is acknowledged. The controller does that; [`Volume::recorded`](crate::Volume) waits for it.
 //! - A drive never comes back by itself: only a change of the recorded state says that it is in service again.
 
-use env::sync::Signal;
-use env::{Env, Instant, IoError, IoErrorKind};
+use platform::sync::Signal;
+use platform::{Env, Instant, IoError, IoErrorKind};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

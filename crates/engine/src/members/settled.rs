@@ -1,8 +1,8 @@
 //! Stripes of forced regions whose redundancy has been made to agree with their data, before the whole region has.
 
-use state::{RegionIndex, RegionSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use volume_state::{RegionIndex, RegionSet};
 
 /// Stripes of forced regions that are settled, by region: bit by bit from the region's first.
 #[derive(Default)]

@@ -11,7 +11,7 @@
 
 use crate::members::Drives;
 use crate::messages::ReportKind;
-use env::{Exceeded, Member, Overseer};
+use platform::{Exceeded, Member, Overseer};
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::time::Duration;

@@ -19,15 +19,15 @@ use crate::members::Drives;
 use crate::members::silent::Watch;
 use crate::messages::{Done, Seat};
 use crate::shard::Resources;
-use env::sync::Signal;
-use env::{DriveSource, Env, IoError, IoErrorKind, LimitsByClass, Member};
+use platform::sync::Signal;
+use platform::{DriveSource, Env, IoError, IoErrorKind, LimitsByClass, Member};
 use smallvec::SmallVec;
-use state::{RegionIndex, RegionSet};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet, StripeIndex};
+use volume_state::{RegionIndex, RegionSet};
 
 /// How often a drive that is used no more is asked whether it still has operations.
 const QUIET_POLL: Duration = Duration::from_millis(5);
@@ -81,7 +81,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    pub(crate) fn attach(env: &Env, attachment: &Attachment) -> env::Result<Members> {
+    pub(crate) fn attach(env: &Env, attachment: &Attachment) -> platform::Result<Members> {
         let limits = &attachment.spec.policy.limits;
         let count = attachment.spec.geometry.drives().as_usize();
         let members = Members {
@@ -222,7 +222,7 @@ impl Members {
         true
     }
 
-    /// Stops making a region current; what was not recorded as current ([`state::Change::Current`]) is stale again.
+    /// Stops making a region current; what was not recorded as current ([`volume_state::Change::Current`]) is stale again.
     pub(crate) fn close_window(&self, drive: DriveIndex, region: RegionIndex) {
         if let Some(slot) = self.slot(drive) {
             slot.windows.borrow_mut().retain(|window| window.region != region);
@@ -257,7 +257,7 @@ impl Slot {
         env: &Env,
         source: &Arc<dyn DriveSource>,
         limits: &LimitsByClass,
-    ) -> env::Result<Rc<Replacement>> {
+    ) -> platform::Result<Rc<Replacement>> {
         let number = self.replacements.get() + 1;
         self.replacements.set(number);
         let member = attach(env, source, limits)?;
@@ -274,7 +274,7 @@ pub(crate) fn attach(
     env: &Env,
     source: &Arc<dyn DriveSource>,
     limits: &LimitsByClass,
-) -> env::Result<Rc<Member>> {
+) -> platform::Result<Rc<Member>> {
     Ok(Rc::new(Member::attach(env, source.as_ref(), limits)?))
 }
 

@@ -9,9 +9,9 @@
 use crate::members::{Places, is_gone};
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, Ended, Host, Kept, Told, Trouble};
-use env::{Durability, IoError, IoErrorKind, Slice};
 use layout::Role;
 use plan::Request;
+use platform::{Durability, IoError, IoErrorKind, Slice};
 use smallvec::smallvec;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, DriveIndex, StripeIndex};
@@ -104,7 +104,8 @@ impl Recovery {
             let (drive, range) = (told.drive, told.range);
             let Some(located) = self.locate(drive, range.start) else { continue };
             let (Role::Data { index, .. }, Ok(member)) = (located.role, self.member(drive)) else { continue };
-            let outcome = member.read(self.raw(range.start), smallvec![env::Buf::unpooled(range.len)]).await;
+            let outcome =
+                member.read(self.raw(range.start), smallvec![platform::Buf::unpooled(range.len)]).await;
             let held = match outcome.result {
                 Ok(_) => outcome.buffers.into_iter().next(),
                 Err(error) if error.is_of_blocks() || is_gone(&error) => None,
@@ -112,7 +113,7 @@ impl Recovery {
                 Err(_) => continue,
             };
             let is_held = held.is_some();
-            let old = held.map_or(Slice::zero(range.len), env::Buf::freeze);
+            let old = held.map_or(Slice::zero(range.len), platform::Buf::freeze);
             let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
             let request = Request::Write { range: ByteRange::new(ByteOffset(start), range.len) };
             let host = Host::Payload(old.into(), Durability::Durable);
@@ -162,7 +163,7 @@ impl Recovery {
         let unbelieved = not_kept.iter().filter(is_beside).map(|(drive, _)| *drive).collect();
         let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
         let request = self.read_request(stripe, ByteRange::new(ByteOffset(start), range.len));
-        let buf = Host::Buffer(env::Buf::unpooled(range.len));
+        let buf = Host::Buffer(platform::Buf::unpooled(range.len));
         let how = Attempt { unbelieved, ..Attempt::HELD };
         let (ended, _) = self.attempt(stripe, request, buf, &mut Trouble::default(), &how).await;
         matches!(ended, Ended::Done { .. })

@@ -39,10 +39,10 @@
 
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, Ended, Host, Trouble};
-use env::locks::{ALL_COLUMNS, Mode};
-use env::{Durability, IoError, IoErrorKind, Slice};
 use layout::{CopyIndex, DataIndex, ParityIndex, Role};
 use plan::Request;
+use platform::locks::{ALL_COLUMNS, Mode};
+use platform::{Durability, IoError, IoErrorKind, Slice};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};

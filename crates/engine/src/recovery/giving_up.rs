@@ -10,9 +10,9 @@ use crate::members::{Places, is_gone};
 use crate::messages::ReportKind;
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, DriveOp, DriveOps, Ended, Host, Trouble, begin_write};
-use env::{Durability, IoError, IoErrorKind, Member, Slice};
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use plan::Request;
+use platform::{Durability, IoError, IoErrorKind, Member, Slice};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -302,7 +302,7 @@ impl Recovery {
     /// When it cannot be made durable: then the next start would call them lost.
     pub(crate) async fn healed_by_host(self: &Rc<Self>, healed: &Places) -> Result<(), IoError> {
         for (drive, range) in healed {
-            self.apply(&state::Change::Rewritten { slot: *drive, ranges: vec![*range] });
+            self.apply(&volume_state::Change::Rewritten { slot: *drive, ranges: vec![*range] });
             let kind = ReportKind::PuncturedBlocks { drive: *drive, ranges: vec![*range], punctured: false };
             self.shard.report(self.spec.id, kind).await?;
         }

@@ -26,8 +26,8 @@
 use crate::members::Places;
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, Ended, Host, Patience, Trouble};
-use env::{Durability, IoError, IoErrorKind, Slice};
 use plan::Request;
+use platform::{Durability, IoError, IoErrorKind, Slice};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 

@@ -20,9 +20,9 @@ use crate::messages::ReportKind;
 use crate::recovery::Recovery;
 use crate::recovery::ladder::{RESTORE, RESTORE_DOUBTFUL};
 use crate::stripe::{Attempt, Ended, Host, Trouble};
-use env::locks::{ALL_COLUMNS, Mode};
-use env::{IoError, IoErrorKind, Member};
 use plan::Request;
+use platform::locks::{ALL_COLUMNS, Mode};
+use platform::{IoError, IoErrorKind, Member};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
@@ -181,7 +181,7 @@ impl Recovery {
         if self.state().is_excluded(drive, range) {
             return Ok(false);
         }
-        let _scratch = self.shard.reserve_scratch(env::BufferPool::block_size(range.len)).await;
+        let _scratch = self.shard.reserve_scratch(platform::BufferPool::block_size(range.len)).await;
         let buf = self.take_scratch(range.len, false);
         match member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result {
             Ok(_) => Ok(true),

@@ -8,11 +8,11 @@
 //! - The room and its views aside, nobody has a piece. So it is taken apart where some of its cells go and others stay, as
 //!   soon as nobody views any of it.
 
-use env::{Buf, Slice};
-use log::{CELL, CellRange, Descriptor};
+use platform::{Buf, Slice};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use units::{ByteCount, ByteOffset, ByteRange};
+use write_log::{CELL, CellRange, Descriptor};
 
 /// Cells of a run, by their places in it.
 pub(super) type Places = SmallVec<[u32; 2]>;

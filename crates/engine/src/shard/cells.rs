@@ -1,7 +1,7 @@
 //! What a shard has of the cache's memory: cells, and what is in them.
 //!
 //! # Fault model and invariants
-//! That of [`log::Cells`]: the process ends between any two stores, and what was stored stays. A write is in its cells before anybody
+//! That of [`write_log::Cells`]: the process ends between any two stores, and what was stored stays. A write is in its cells before anybody
 //! is told that it is anywhere. A cell is free when nothing is in it, *and* nobody looks at it any more, nor at what a write has beside it: a
 //! drive that does not return what it was given keeps these cells for as long.
 //!
@@ -16,15 +16,15 @@
 use crate::memory::{CellShare, FoundCell};
 use crate::shard::cell_run::{CellRun, Places};
 use crate::shard::contents::Contents;
-use env::sync::Signal;
-use env::{Buf, Env, Parts, Slice, Words};
-use log::memory::descriptor_at;
-use log::{CELL, CellRange, Cells, Descriptor};
+use platform::sync::Signal;
+use platform::{Buf, Env, Parts, Slice, Words};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
+use write_log::memory::descriptor_at;
+use write_log::{CELL, CellRange, Cells, Descriptor};
 
 /// Drives are flushed for room when as large a part of the memory has been destaged since: seldom enough that they are not kept
 /// from anything else, and often enough that hosts do not wait for room.

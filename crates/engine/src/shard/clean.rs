@@ -2,9 +2,9 @@
 //!
 //! It is memory of the process: what is lost with that is on the drives. What is dirty lies elsewhere ([`cells`](super::cells)).
 
-use ::cache::{Bytes, Clean, CleanCounters, FillName, LineName, Piece, StreamName, WriteName};
-use env::sync::Signal;
-use env::{Buf, BufferPool, Env, Slice};
+use ::block_cache::{Bytes, Clean, CleanCounters, FillName, LineName, Piece, StreamName, WriteName};
+use platform::sync::Signal;
+use platform::{Buf, BufferPool, Env, Slice};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 
 use crate::messages::{ShardIndex, ShardMessage};
 use crate::shard::Resources;
-use env::Instant;
+use platform::Instant;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 

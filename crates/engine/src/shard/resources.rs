@@ -3,16 +3,16 @@
 use crate::messages::{REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, ShardIndex, ShardMessage};
 use crate::shard::{CellRoom, CleanRoom, HostActivity};
 use crate::volume::VolumeId;
-use env::locks::StripeLocks;
-use env::mailbox::Full;
-use env::sync::{Answerer, Credits, Signal, Taken, answer};
-use env::{Buf, Env, IoError, IoErrorKind, mailbox};
-use state::RegionIndex;
+use platform::locks::StripeLocks;
+use platform::mailbox::Full;
+use platform::sync::{Answerer, Credits, Signal, Taken, answer};
+use platform::{Buf, Env, IoError, IoErrorKind, mailbox};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
+use volume_state::RegionIndex;
 
 /// Buckets of the stripe lock table: several times the stripe requests that can be under way.
 const LOCK_BUCKETS: usize = 8192;
@@ -37,7 +37,7 @@ struct Inner {
 }
 
 /// A user's shares of everything that is bounded on a shard. Each volume is a user: while its drives do not answer, its requests keep
-/// what they have taken, and other volumes go on with their own [parts](env::Parts).
+/// what they have taken, and other volumes go on with their own [parts](platform::Parts).
 ///
 /// Half of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes that are not whole sectors, the
 /// rest for what plans need. They are taken in this order and no other, so that nobody waits for memory held by somebody who
@@ -139,7 +139,7 @@ impl Resources {
     /// Waits for memory for a host's payload of `len` bytes. Take it before the buffer, and hold it until the
     /// buffer is dropped.
     pub async fn reserve_payload(&self, len: ByteCount) -> Taken {
-        self.bounded.payload.take(env::BufferPool::block_size(len).0).await
+        self.bounded.payload.take(platform::BufferPool::block_size(len).0).await
     }
 
     /// Memory for payloads, used or not.
@@ -157,11 +157,11 @@ impl Resources {
     }
 
     pub(crate) async fn reserve_read_edges(&self, len: ByteCount) -> Taken {
-        self.bounded.read_edges.take(env::BufferPool::block_size(len).0).await
+        self.bounded.read_edges.take(platform::BufferPool::block_size(len).0).await
     }
 
     pub(crate) async fn reserve_write_edges(&self, len: ByteCount) -> Taken {
-        self.bounded.write_edges.take(env::BufferPool::block_size(len).0 + 4096).await
+        self.bounded.write_edges.take(platform::BufferPool::block_size(len).0 + 4096).await
     }
 
     pub(crate) fn cells(&self) -> &Rc<CellRoom> {

@@ -3,8 +3,8 @@
 use crate::stripe::Stripes;
 use crate::stripe::execute::{Executed, Host, scratch_need};
 use crate::stripe::trouble::Trouble;
-use env::{IoError, IoErrorKind};
 use plan::{Method, Mismatch, Plan, Request, Unplannable};
+use platform::{IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 

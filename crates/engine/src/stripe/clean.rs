@@ -9,7 +9,7 @@
 use crate::attachment::Closed;
 use crate::shard;
 use crate::stripe::Stripes;
-use ::cache::LineName;
+use ::block_cache::LineName;
 use plan::Request;
 use std::cell::{Cell, RefCell};
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};

@@ -9,10 +9,10 @@
 
 use crate::stripe::Stripes;
 use crate::stripe::execute::{Lying, Memory};
-use env::{Buf, IoError, IoErrorKind, Slice, Work};
 use layout::{DataIndex, Role, StripeMap};
 use parity::{Change, Data, Lost, Parity, Piece, Strip, Verdict};
 use plan::{Compute, ComputeKind, Mismatch, Plan, Source, Target, Term};
+use platform::{Buf, IoError, IoErrorKind, Slice, Work};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::rc::Rc;
@@ -134,8 +134,8 @@ pub fn count_as_zeros(
     bytes: &Slice,
     (role, parity): (Role, &mut [u8]),
 ) -> Result<(), IoError> {
-    let mut zeros = env::Buf::unpooled(bytes.len());
-    let mut held = env::Buf::unpooled(bytes.len());
+    let mut zeros = platform::Buf::unpooled(bytes.len());
+    let mut held = platform::Buf::unpooled(bytes.len());
     zeros.bytes_mut().fill(0);
     bytes.copy_to(held.bytes_mut());
     let exponent = if role == Role::Q { map.q_exponent(index) } else { 0 };
@@ -271,7 +271,7 @@ impl Memory {
 
     /// Which bytes of copies differ, and which copy is alone with what it holds.
     fn compare(&self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
-        let zeroes = env::buffers::zero_bytes();
+        let zeroes = platform::buffers::zero_bytes();
         let mut copies: SmallVec<[&[u8]; 4]> = SmallVec::new();
         for term in terms {
             copies.push(match self.lying(term.from, len)? {

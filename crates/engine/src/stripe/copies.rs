@@ -3,8 +3,8 @@
 
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{DriveOp, DriveOps};
-use env::{Durability, Slice};
 use layout::CopyIndex;
+use platform::{Durability, Slice};
 use smallvec::smallvec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};

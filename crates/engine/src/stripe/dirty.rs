@@ -17,12 +17,12 @@
 //!   write asks to mark it again: both go through one mailbox, in order.
 
 use crate::messages::ShardIndex;
-use env::sync::Signal;
-use env::{Env, Instant, IoError};
-use state::{Change, RegionIndex, RegionSet};
+use platform::sync::Signal;
+use platform::{Env, Instant, IoError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use volume_state::{Change, RegionIndex, RegionSet};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {

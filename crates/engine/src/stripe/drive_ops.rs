@@ -10,7 +10,7 @@
 //!   caller sees either.
 
 use crate::members::{Drives, Replacement};
-use env::{Io, IoError, IoErrorKind, Member, Zeroes};
+use platform::{Io, IoError, IoErrorKind, Member, Zeroes};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::DriveIndex;

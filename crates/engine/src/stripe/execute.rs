@@ -16,8 +16,8 @@ use crate::stripe::payload::{Payload, cut_all};
 use crate::stripe::read_faults::Fault;
 use crate::stripe::trouble::Trouble;
 use crate::stripe::write_faults::WriteFaults;
-use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
 use plan::{Mismatch, Plan, Read, ReadSlot, Source, Target};
+use platform::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
@@ -97,9 +97,9 @@ pub(crate) fn scratch_need(plan: &Plan) -> ByteCount {
         .reads()
         .iter()
         .flat_map(own)
-        .map(|segment| env::BufferPool::block_size(ByteCount(segment.len)).0)
+        .map(|segment| platform::BufferPool::block_size(ByteCount(segment.len)).0)
         .sum();
-    let scratch: u64 = plan.scratch().iter().map(|len| env::BufferPool::block_size(*len).0).sum();
+    let scratch: u64 = plan.scratch().iter().map(|len| platform::BufferPool::block_size(*len).0).sum();
     ByteCount(reads + scratch)
 }
 

@@ -14,10 +14,10 @@
 
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
-use env::{Durability, IoError, IoErrorKind};
-use state::RegionIndex;
+use platform::{Durability, IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
+use volume_state::RegionIndex;
 
 /// What a drive is asked to zero at a time: none takes long for it.
 const AT_A_TIME: ByteCount = ByteCount(4 << 20);

@@ -7,8 +7,8 @@
 
 use crate::members::is_gone;
 use crate::stripe::{DriveOp, DriveOps, Stripes};
-use env::sync::Signal;
-use env::{IoError, IoErrorKind, Member};
+use platform::sync::Signal;
+use platform::{IoError, IoErrorKind, Member};
 use std::cell::Cell;
 use std::rc::Rc;
 use units::DriveSet;

@@ -2,9 +2,9 @@
 //! that are not in use any more, on the way to another layout.
 
 use crate::stripe::Stripes;
-use env::locks::{ALL_COLUMNS, Mode};
-use state::RegionIndex;
+use platform::locks::{ALL_COLUMNS, Mode};
 use units::StripeIndex;
+use volume_state::RegionIndex;
 
 /// After how many stripes others of the shard go on.
 const AT_A_TIME: u64 = 256;

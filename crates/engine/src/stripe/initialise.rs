@@ -9,7 +9,7 @@
 //! - Writes that wait for the same step share it: one flush and one record serve all that come meanwhile.
 //! - Where the record has no room for a region that is initialised in part, the rest of that region is initialised first.
 //!
-//! See [`state::Initialisation`].
+//! See [`volume_state::Initialisation`].
 
 use crate::messages::ReportKind;
 use crate::stripe::attempt::{Attempt, Ended};
@@ -17,16 +17,16 @@ use crate::stripe::execute::Host;
 use crate::stripe::payload::{Payload, cut_all};
 use crate::stripe::trouble::Trouble;
 use crate::stripe::{Stripes, begin_write};
-use env::locks::{ALL_COLUMNS, Guard, Mode};
-use env::sync::Signal;
-use env::{Durability, IoError, IoErrorKind, Slice, Slices};
 use plan::{FirstWrite, Request, first_write, known_zeros};
-use state::{Change, RegionIndex, StripeSet};
+use platform::locks::{ALL_COLUMNS, Guard, Mode};
+use platform::sync::Signal;
+use platform::{Durability, IoError, IoErrorKind, Slice, Slices};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
+use volume_state::{Change, RegionIndex, StripeSet};
 
 /// How often a region that is to be initialised as a whole looks again at a stripe that a write holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);

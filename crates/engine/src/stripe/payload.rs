@@ -3,8 +3,8 @@
 //! A plan counts the bytes of the payload from its first, whatever they lie in ([`plan::Source::Host`]); here is where
 //! they are. What straddles two slices is written as both, one after the other, and is computed from where it lies.
 
-use env::{Slice, Slices};
 use layout::Role;
+use platform::{Slice, Slices};
 use smallvec::SmallVec;
 use units::{ByteCount, ByteOffset};
 

@@ -3,8 +3,8 @@
 use crate::members::is_gone;
 use crate::stripe::Stripes;
 use crate::stripe::trouble::Trouble;
-use env::{IoError, IoErrorKind, Member};
 use plan::Read;
+use platform::{IoError, IoErrorKind, Member};
 use std::rc::Rc;
 use units::ByteRange;
 

@@ -5,16 +5,16 @@ use crate::members::Drives;
 use crate::messages::ShardIndex;
 use crate::stripe::{CleanUse, DirtyRegions, Flush, Initialising, JournalSlot};
 use crate::volume::worst_scratch;
-use env::Buf;
-use env::locks::Mode;
-use env::sync::Signal;
 use plan::Plan;
-use state::{Change, RegionIndex};
+use platform::Buf;
+use platform::locks::Mode;
+use platform::sync::Signal;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
+use volume_state::{Change, RegionIndex};
 
 /// What is done when the redundancy of a region turns out not to be trusted: somebody above has it resynced.
 type OnUnsynced = Box<dyn Fn()>;
@@ -51,7 +51,7 @@ impl Deref for Stripes {
 impl Stripes {
     /// # Errors
     /// When this shard cannot take a device that the journal lies on.
-    pub(crate) fn new(drives: Rc<Drives>, attachment: &Attachment) -> env::Result<Rc<Stripes>> {
+    pub(crate) fn new(drives: Rc<Drives>, attachment: &Attachment) -> platform::Result<Rc<Stripes>> {
         let shard = drives.shard.clone();
         let owns = |region| ShardIndex::owning(region, shard.count()) == shard.index();
         Ok(Rc::new(Stripes {
@@ -128,7 +128,12 @@ impl Stripes {
         }
     }
 
-    pub(crate) async fn lock(&self, stripe: StripeIndex, mode: Mode, within: ByteRange) -> env::locks::Guard {
+    pub(crate) async fn lock(
+        &self,
+        stripe: StripeIndex,
+        mode: Mode,
+        within: ByteRange,
+    ) -> platform::locks::Guard {
         let columns = self.columns(stripe, within);
         self.shard.locks().lock_columns(self.lock_key(stripe), mode, columns).await
     }
@@ -150,7 +155,7 @@ impl Stripes {
 
     /// Takes the regions that have been quiet since `before` out of the dirty state, and names them. Those that are
     /// unsynced stay.
-    pub(crate) fn take_quiet(&self, before: env::Instant) -> state::RegionSet {
+    pub(crate) fn take_quiet(&self, before: platform::Instant) -> volume_state::RegionSet {
         self.dirty.take_quiet(before, self.state().unsynced())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::members::Places;
 use crate::stripe::journal::Kept;
-use env::{IoError, Slice};
+use platform::{IoError, Slice};
 use units::{ByteRange, DriveIndex, DriveSet};
 
 /// What a request has met on the drives of its stripe so far.

@@ -7,8 +7,8 @@ use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{Answered, Lacking};
 use crate::stripe::excluded::Refusal;
 use crate::stripe::trouble::Told;
-use env::{Durability, IoError, Slices};
 use plan::Plan;
+use platform::{Durability, IoError, Slices};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 

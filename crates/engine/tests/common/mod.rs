@@ -5,8 +5,9 @@ use engine::{
     ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId,
     VolumeSpec, VolumeState,
 };
-use env::{Buf, Durability, Env, IoErrorKind, mailbox};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
+use platform::{Buf, Durability, Env, IoErrorKind, mailbox};
+use platform_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,7 +16,6 @@ use std::time::Duration;
 use units::{
     ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize, StripeIndex,
 };
-use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 
 pub const MEMBER: ByteCount = ByteCount(256 << 10);
 pub const VOLUME: VolumeId = VolumeId(1);
@@ -107,7 +107,7 @@ pub fn redundant_shapes() -> Vec<Setup> {
 #[derive(Clone)]
 pub struct NewDrive {
     pub slot: DriveIndex,
-    pub source: Option<Arc<dyn env::DriveSource>>,
+    pub source: Option<Arc<dyn platform::DriveSource>>,
     pub stale: RegionSet,
     pub in_service: DriveSet,
 }
@@ -125,7 +125,7 @@ pub fn stale(state: VolumeState, stale: &[RegionSet]) -> VolumeState {
     slots.fold(state, |state, (slot, regions)| state.with_stale(slot, regions))
 }
 
-pub async fn open(env: &Env, drive: u16) -> Arc<dyn env::DriveSource> {
+pub async fn open(env: &Env, drive: u16) -> Arc<dyn platform::DriveSource> {
     env.world().open_drive(&format!("d{drive}")).await.expect("the drive opens")
 }
 
@@ -198,7 +198,7 @@ impl Bench {
                 }
                 let refusal = refused.borrow()(&report.kind);
                 if let Some(error) = refusal {
-                    let result = Err(env::IoError::new(error));
+                    let result = Err(platform::IoError::new(error));
                     let answer = ShardMessage::ReportDone { report: report.number, result };
                     assert!(answer_to[usize::from(report.from.0)].send(answer).is_ok());
                     continue;
@@ -264,13 +264,13 @@ impl Bench {
     }
 }
 
-pub async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
+pub async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, platform::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount(len));
     let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
     result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
 }
 
-pub async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
+pub async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), platform::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
     volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
 }

@@ -3,7 +3,7 @@
 use crate::common::{self, Bench, range};
 use crate::reshape::{MEMBER, TO, VOLUME, WAYS, carry_out, order, scene};
 use engine::{Moved, Mover, ReshapeOrder, ShardMessage, Step};
-use env::{Buf, Durability};
+use platform::{Buf, Durability};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 use crate::common::{self, Bench, drive};
 use crate::reshape::{IN_PLACE, Scene, TO, carry_out, order, scene};
 use engine::{Moved, Mover, ReshapeOrder, Step, Volume};
-use env::IoErrorKind;
-use state::Window;
+use platform::IoErrorKind;
 use std::cell::Cell;
 use std::rc::Rc;
 use units::ByteCount;
+use volume_state::Window;
 
 fn in_place(seed: u64) -> Scene {
     scene((IN_PLACE[0], IN_PLACE[0]), seed)

@@ -23,7 +23,7 @@ fn a_stripe_is_laid_as_one_whatever_lay_there() {
         let change = Change::InService(left);
         bench.tell(|done| ShardMessage::Apply(TO, change.clone(), None, Some(done))).await;
         bench.tell(|done| order(ReshapeOrder::Widen(0..stripes), done)).await;
-        let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
+        let (done, mut answers) = platform::mailbox::mailbox(&bench.env, 1);
         assert!(bench.senders[0].send(order(ReshapeOrder::Fill(0..stripes), done)).is_ok());
         answers.receive().await.expect("an answer").expect("it is filled");
     })

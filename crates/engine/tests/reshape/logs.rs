@@ -6,12 +6,12 @@ use engine::{
     Absorb, CacheTerms, CellShare, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, Moved,
     Mover, ShardMessage, Step,
 };
-use env::Env;
-use log::{ChangeKind, LogId, Record, counting, scan};
 use ondisk::Uuid;
+use platform::Env;
+use platform_sim::{DriveOptions, SimDrive};
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
-use world_sim::{DriveOptions, SimDrive};
+use write_log::{ChangeKind, LogId, Record, counting, scan};
 
 const JOURNAL: Uuid = Uuid([9; 16]);
 const DATA_LOG: Uuid = Uuid([7; 16]);

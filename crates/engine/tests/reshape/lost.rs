@@ -3,7 +3,7 @@
 use crate::common::{self, slots};
 use crate::reshape::{SECTOR, VOLUME, WAYS, carry_out, order, scene};
 use engine::{CopyWay, Moved, Mover, ReportKind, ReshapeOrder, ShardMessage, Step};
-use env::IoErrorKind;
+use platform::IoErrorKind;
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveSet};
 
@@ -73,7 +73,7 @@ fn a_sector_is_not_lost_while_a_drive_is_away_that_may_have_it() {
             }
             mover.done();
         };
-        let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
+        let (done, mut answers) = platform::mailbox::mailbox(&bench.env, 1);
         let copy = ReshapeOrder::Copy(window, CopyWay::Save);
         assert!(bench.senders[0].send(order(copy, done)).is_ok());
         let why = answers.receive().await.expect("an answer").expect_err("it may come back");

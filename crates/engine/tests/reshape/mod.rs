@@ -12,16 +12,16 @@ use engine::{
     Mover, ReadTerms, RegionSet, Regions, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step, VolumeId,
     VolumeSpec, VolumeState,
 };
-use env::Env;
 use layout::{Geometry, Level};
 use ondisk::{TAIL, TailPlace, Uuid};
+use platform::Env;
+use platform_sim::{DriveOptions, Order, Rng, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
-use world_sim::{DriveOptions, Order, Rng, Sim, SimOptions};
 
 const TO: VolumeId = VolumeId(2);
 const SAVE: VolumeId = VolumeId(3);
@@ -184,13 +184,13 @@ fn order(order: ReshapeOrder, done: engine::Done) -> ShardMessage {
 /// Gives the orders of one step, and records what is to be recorded.
 async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
     let copy = async |window, way| {
-        let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
+        let (done, mut answers) = platform::mailbox::mailbox(&bench.env, 1);
         assert!(bench.senders[0].send(order(ReshapeOrder::Copy(window, way), done)).is_ok());
         answers.receive().await.expect("an answer").expect("it is copied");
     };
     match step {
         Step::Close(window) => {
-            let (done, mut answers) = env::mailbox::mailbox(&bench.env, 1);
+            let (done, mut answers) = platform::mailbox::mailbox(&bench.env, 1);
             assert!(bench.senders[0].send(order(ReshapeOrder::Reserve(window.bytes.len), done)).is_ok());
             answers.receive().await.expect("an answer").expect("there is memory");
             bench.tell(|done| order(ReshapeOrder::Close(window.clone()), done)).await;

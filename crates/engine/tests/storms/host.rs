@@ -2,13 +2,13 @@
 
 use crate::common::{pattern, read, write};
 use engine::{Volume, VolumeService};
-use env::{Buf, IoError, IoErrorKind, Member};
+use platform::{Buf, IoError, IoErrorKind, Member};
+use platform_sim::Rng;
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
-use world_sim::Rng;
 
 /// What was read is what was written. Where some is lost, an error of the medium is an answer as well.
 fn check(got: Result<Vec<u8>, IoError>, wanted: &[u8], some_lost: bool, what: &str) {
@@ -44,7 +44,7 @@ pub struct Part {
 pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<bool>>, busy: Rc<Cell<u32>>) {
     let Part { start, len, seed, some_lost } = part;
     let mut model = pattern(seed, volume.spec().capacity.0)[start as usize..][..len as usize].to_vec();
-    let is_lost = |error: &env::IoError| some_lost && error.kind == IoErrorKind::Medium;
+    let is_lost = |error: &platform::IoError| some_lost && error.kind == IoErrorKind::Medium;
     let mut stamp = 0;
     let drive = VolumeService::new(volume.clone()).as_drive();
     // The drives' own time limits are to decide.

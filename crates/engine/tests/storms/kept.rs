@@ -6,15 +6,15 @@ use engine::{
     Change, RegionSet, Regions, Relocated, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskKind,
     TaskOrder, TaskOutcome, TaskPace,
 };
-use env::mailbox::{Receiver, Sender, mailbox};
-use env::{DriveSource, Env, IoErrorKind};
 use layout::Level;
+use platform::mailbox::{Receiver, Sender, mailbox};
+use platform::{DriveSource, Env, IoErrorKind};
+use platform_sim::Rng;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
-use world_sim::Rng;
 
 /// The controller's side: what it knows, and what it was told.
 pub struct Kept {
@@ -101,7 +101,7 @@ impl Kept {
     }
 
     /// What is reported of a drive or of its replacement.
-    async fn keep_of_drive(&self, kind: ReportKind) -> Result<(), env::IoError> {
+    async fn keep_of_drive(&self, kind: ReportKind) -> Result<(), platform::IoError> {
         match kind {
             ReportKind::DriveFailed { drive, .. } => {
                 let view = self.health.get().without(drive);
@@ -111,7 +111,7 @@ impl Kept {
             }
             ReportKind::Current { drive, regions, .. } => {
                 if !self.health.get().contains(drive) {
-                    return Err(env::IoError::new(IoErrorKind::Gone));
+                    return Err(platform::IoError::new(IoErrorKind::Gone));
                 }
                 self.stale.set(self.stale.get().without(drive));
                 let current = || Change::Current { slot: drive, regions: regions.clone() };

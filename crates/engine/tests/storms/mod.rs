@@ -10,17 +10,17 @@ use crate::common::{MEMBER, Setup, VOLUME, drive, envs, pattern, write};
 use engine::{
     Attachment, FaultPolicy, ReadTerms, Report, Shard, ShardIndex, ShardMessage, ShardSeed, TaskKind,
 };
-use env::LimitsByClass;
-use env::mailbox::mailbox;
 use host::{Part, host};
 use kept::Kept;
 use layout::Level;
+use platform::LimitsByClass;
+use platform::mailbox::mailbox;
+use platform_sim::{Rng, SimDrive};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
 use weather::{blow, calm, hail};
-use world_sim::{Rng, SimDrive};
 
 /// What a shard keeps of reads: a part of what there is to read.
 const READ_ROOM: ByteCount = ByteCount(256 << 10);

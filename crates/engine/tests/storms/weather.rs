@@ -3,12 +3,12 @@
 use crate::common::{MEMBER, NewDrive, open, range};
 use crate::storms::kept::Kept;
 use engine::{Change, RegionSet, TaskKind};
-use env::IoErrorKind;
 use layout::Level;
+use platform::IoErrorKind;
+use platform_sim::{Rng, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
-use world_sim::{Rng, SimDrive};
 
 /// One thing that happens, within what any level survives: one drive at a time.
 pub async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {

@@ -1,8 +1,8 @@
 //! A disk of memory that outlives the process which serves it. Each request takes some time.
 
 use super::CAPACITY;
-use env::sync::{Credits, Taken};
-use env::{
+use platform::sync::{Credits, Taken};
+use platform::{
     BlockTarget, Buf, Durability, Env, HostSectors, IoError, Slice, StatusExtent, TargetGeometry, Targets,
 };
 use std::cell::{Cell, RefCell};

@@ -1,8 +1,9 @@
 //! What a guest does: a driver of a split queue, as the specification wants it, and some that break it.
 
 use super::{AVAILABLE, CAPACITY, DESCRIPTORS, SIZE, USED};
-use env::{Buf, Env, Slices, Stream};
 use guests::GuestMemory;
+use platform::{Buf, Env, Slices, Stream};
+use platform_sim::Rng;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use units::ByteCount;
 use vm_memory::{Bytes, GuestAddress};
-use world_sim::Rng;
 
 pub const HEADER: usize = 16;
 /// Ways to break the rules.

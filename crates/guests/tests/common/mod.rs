@@ -7,17 +7,17 @@ mod driver;
 pub use disk::{Disk, Shelf};
 pub use driver::{ATTACKS, Driver, HEADER, Part, Writes, header};
 
-use env::{Address, Env, Hosts, Peer, Stream, StreamSource, mailbox};
 use guests::{
     Disk as Told, GuestMemory, GuestMessage, InFlight, QueueId, QueueStart, RingPlace, guest_mailbox,
     in_flight_bytes, serve_guests,
 };
+use platform::{Address, Env, Hosts, Peer, Stream, StreamSource, mailbox};
+use platform_sim::{ProcessId, Sim, SimOptions};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use units::ByteCount;
 use vm_memory::{Bytes, GuestAddress};
-use world_sim::{ProcessId, Sim, SimOptions};
 
 pub const CAPACITY: u64 = 4 << 20;
 /// More than the longest payload that memory allows.
@@ -41,7 +41,7 @@ pub struct Machine {
     event_idx: bool,
     shard: mailbox::Sender<GuestMessage>,
     queue: QueueId,
-    writing: Option<env::JoinHandle<()>>,
+    writing: Option<platform::JoinHandle<()>>,
 }
 
 fn new_memory(len: usize) -> Arc<GuestMemory> {

@@ -7,7 +7,7 @@
 //! meta     key, value: `bounds` of the histograms' buckets, `rolled_to`: up to where minutes were added up to quarters
 //! ```
 
-use env::BUCKET_BOUNDS_NS;
+use platform::BUCKET_BOUNDS_NS;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};

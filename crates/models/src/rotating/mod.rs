@@ -25,13 +25,13 @@ mod seek;
 use crate::catalog::{DriveSpec, RotatingSpec};
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use cache::{Segments, WriteCache};
-use env::Instant;
 use geometry::{Geometry, Place};
+use platform::Instant;
+use platform_sim::{Actor, SimHandle};
 use seek::SeekCurve;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use world_sim::{Actor, SimHandle};
 
 /// A command that has waited so many times as long as another would save is taken before it.
 const AGEING: u64 = 100;

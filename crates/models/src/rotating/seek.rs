@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(curve.ns(5, 6), min);
         assert!(curve.ns(0, n).abs_diff(max) < max / 100);
         let pairs = 20_000;
-        let mut rng = world_sim::Rng::new(1, "seek", "");
+        let mut rng = platform_sim::Rng::new(1, "seek", "");
         let sum: u64 = (0..pairs).map(|_| curve.ns(rng.below(n), rng.below(n))).sum();
         assert!((sum / pairs).abs_diff(avg) < avg / 50, "{}", sum / pairs);
         assert!((1..n).map(|x| curve.ns(0, x)).is_sorted());

@@ -6,9 +6,9 @@
 //! written at random until the share no longer changes, on blocks of a few thousand units for the whole drive.
 
 use crate::device::Prepared;
+use platform_sim::{Rng, SimHandle};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use world_sim::{Rng, SimHandle};
 
 /// Units of the scaled-down drive that hosts see.
 const UNITS: u64 = 1 << 14;
@@ -181,7 +181,7 @@ mod tests {
     /// A log may be on a drive of the same kind as those of the array.
     #[test]
     fn a_drive_does_not_take_over_what_was_written_to_another() {
-        let sim = world_sim::Sim::new(world_sim::SimOptions::default());
+        let sim = platform_sim::Sim::new(platform_sim::SimOptions::default());
         let of = |random_percent| {
             moved_in_steady_state(&sim.handle(), 100 << 30, 120, Prepared { random_percent })
         };

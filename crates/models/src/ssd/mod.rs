@@ -24,11 +24,11 @@ use crate::catalog::SsdSpec;
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use crate::link::transfer_ns;
 use crate::resource::Resource;
-use env::Instant;
+use platform::Instant;
+use platform_sim::{Actor, SimHandle};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use world_sim::{Actor, SimHandle};
 
 /// What has waited so long since its die programmed or erased goes before hosts' reads, until that has been done once.
 const PATIENCE_NS: u64 = 2_000_000;

@@ -3,7 +3,7 @@
 use crate::access::{Rights, Visitor};
 use crate::protocol::Offer;
 use ::nbd::{BlockSizes, ExportEntry, ExportFlags, ExportInfo, Exports};
-use env::{BlockTarget, Targets};
+use platform::{BlockTarget, Targets};
 use std::rc::Rc;
 use units::ByteCount;
 

@@ -25,8 +25,8 @@ use ::nbd::{
     Command, Encryption, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle, Request,
     RequestEvent, RequestStream, ServerEvent, ServerHandshake,
 };
-use env::{BlockTarget, Slice, Targets};
 use exports::{NoExports, Offered};
+use platform::{BlockTarget, Slice, Targets};
 use std::rc::Rc;
 use units::ByteCount;
 

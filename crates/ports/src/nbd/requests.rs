@@ -4,7 +4,7 @@ use super::{Head, Nbd};
 use crate::protocol::Reply;
 use crate::session::{Refused, Session};
 use ::nbd::{Command, CommandFlags, Errno, Extent, MAX_EXTENTS, Request};
-use env::{BlockStatus, BlockTarget, Durability, IoErrorKind, Slice, StatusExtent};
+use platform::{BlockStatus, BlockTarget, Durability, IoErrorKind, Slice, StatusExtent};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// Times that one block status request asks the target for more.

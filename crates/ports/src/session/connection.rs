@@ -13,7 +13,7 @@ use super::life::Life;
 use super::writer::Queued;
 use super::{Memory, Refused};
 use crate::protocol::{Protocol, Reply};
-use env::{BlockTarget, Env, Host, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work};
+use platform::{BlockTarget, Env, Host, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;

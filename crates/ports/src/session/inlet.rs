@@ -4,7 +4,7 @@
 //! short, so that little of a payload lands here and has to be copied: most of it is received into its place.
 
 use super::life::Life;
-use env::{Buf, Env, Io, Stream};
+use platform::{Buf, Env, Io, Stream};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;

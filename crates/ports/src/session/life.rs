@@ -1,6 +1,6 @@
 //! One connection from its first byte to its last, as the shard sees it: how it ends, and whether it stands still.
 
-use env::{Env, Instant, Peer, Stream, TaskId};
+use platform::{Env, Instant, Peer, Stream, TaskId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -2,7 +2,7 @@
 
 use super::connection::Session;
 use crate::protocol::Protocol;
-use env::{BlockTarget, Durability, IoError, IoErrorKind, Slice};
+use platform::{BlockTarget, Durability, IoError, IoErrorKind, Slice};
 use units::{ByteCount, ByteRange};
 
 /// Why a request came to nothing.

@@ -3,7 +3,7 @@
 use super::Memory;
 use super::connection::Session;
 use crate::protocol::{Protocol, Reply};
-use env::{BlockTarget, Buf, Slice, Slices};
+use platform::{BlockTarget, Buf, Slice, Slices};
 use std::rc::Rc;
 use units::ByteCount;
 

@@ -4,12 +4,13 @@
 use engine::{
     Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
 };
-use env::{Address, Buf, Env, Hosts, Slices, Stream, mailbox};
 use layout::{Geometry, Level};
 use nbd::{
     ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie, Extent, Failure, ReplyEvent,
     ReplyStyle,
 };
+use platform::{Address, Buf, Env, Hosts, Slices, Stream, mailbox};
+use platform_sim::{DriveOptions, ProcessId, Sim, SimOptions};
 use ports::nbd::Nbd;
 use ports::{PortMessage, Protocol, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
 use std::cell::RefCell;
@@ -17,7 +18,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveCount, SectorSize, StripSize};
-use world_sim::{DriveOptions, ProcessId, Sim, SimOptions};
 
 pub const STRIP: u64 = 16 << 10;
 pub const MEMORY: ByteCount = ByteCount(4 << 20);
@@ -138,16 +138,16 @@ impl<P: Protocol> MachineOf<P> {
     }
 
     /// Stops serving the first volume on every shard.
-    pub fn detach(&mut self) -> env::JoinHandle<()> {
+    pub fn detach(&mut self) -> platform::JoinHandle<()> {
         self.tell_all(|done| ShardMessage::Detach(VolumeId(1), Vec::new(), done))
     }
 
     /// Gives the first volume another name on every shard.
-    pub fn rename(&mut self, name: &str) -> env::JoinHandle<()> {
+    pub fn rename(&mut self, name: &str) -> platform::JoinHandle<()> {
         self.tell_all(|done| ShardMessage::Rename(VolumeId(1), name.to_owned(), done))
     }
 
-    fn tell_all(&mut self, message: impl Fn(engine::Done) -> ShardMessage) -> env::JoinHandle<()> {
+    fn tell_all(&mut self, message: impl Fn(engine::Done) -> ShardMessage) -> platform::JoinHandle<()> {
         let env = self.sim.env();
         let (done, mut answers) = mailbox::mailbox(&env, self.senders.len());
         for sender in &self.senders {

@@ -8,7 +8,7 @@
 //! ```
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use env::{BlockTarget, Durability, Slice, Targets};
+use platform::{BlockTarget, Durability, Slice, Targets};
 use ports::{Arrival, Arrived, Greeted, Offer, Protocol, Refused, Reply, Session, Step, Wire};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -23,11 +23,11 @@ mod probes;
 mod redundancy;
 mod sample;
 
-use env::{DriveSource, Env};
 use judge::{judge, rank};
 use layout::{Geometry, Level, ParityArrangement, Shape};
 use order::{CONTINUITY, Order, Weights, place};
 pub use places::places;
+use platform::{DriveSource, Env};
 use probes::{Anchor, anchor};
 use sample::{BLOCK, Reader, Window};
 use std::collections::BTreeMap;

@@ -9,9 +9,9 @@ use super::redundancy::{Redundancy, redundancy};
 use super::{Candidate, Family, Guess, Sampled, Sureness, candidate, family, family_of_mirrors, orders};
 use crate::scan::{Scan, ScannedVolume};
 use drives::Window;
-use env::{DriveSource, Env};
 use layout::{Geometry, Level};
 use ondisk::foreign::{FoundOther, FoundVolume, Role, Standing, UNPLACED};
+use platform::{DriveSource, Env};
 use std::sync::Arc;
 use units::{ByteOffset, ByteRange, StripSize};
 

@@ -3,7 +3,7 @@
 //! Of each block of 4 KiB, the smallest strip, little is kept: its first and last bytes, and a hash. So the memory is
 //! 160 bytes a block, whatever the size of the drives.
 
-use env::{Buf, DriveSource, Env, Member};
+use platform::{Buf, DriveSource, Env, Member};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;

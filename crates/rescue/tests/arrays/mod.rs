@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use engine::{ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId, VolumeService};
-use env::{Env, mailbox};
+use platform::{Env, mailbox};
+use platform_linux::{Settings, Shard};
 use rescue::{Named, Scan};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 use units::{ByteCount, DriveIndex, DriveSet};
-use world_real::{Settings, Shard};
 
 /// An array's drives, unpacked into a folder of their own that ends with this.
 pub struct Unpacked {

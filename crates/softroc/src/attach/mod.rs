@@ -30,9 +30,10 @@ use controller::{
     ErrorKind, Result,
 };
 use devices::{Device, Found, Shown};
-use env::{Env, Peer, mailbox};
 use guests::GuestMessage;
 use kernel::{Kernel, NewDisk};
+use platform::{Env, Peer, mailbox};
+use platform_linux::{NearEnd, stream_pair};
 use ports::{Known, PortMessage};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -41,7 +42,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use ublk::Ublk;
-use world_real::{NearEnd, stream_pair};
 
 /// How many looks udev has to make the links of a disk before they are made here.
 const LOOKS_FOR_UDEV: u32 = 3;
@@ -458,7 +458,7 @@ fn in_use(device: &str, users: &[String]) -> String {
 }
 
 /// A failure below, in the controller's words.
-fn unavailable(error: env::Error) -> Error {
+fn unavailable(error: platform::Error) -> Error {
     Error::new(ErrorKind::Unavailable, error.to_string())
 }
 

@@ -6,14 +6,14 @@
 use super::devices::{Device, Found, backend};
 use super::{links, unavailable};
 use controller::{DiskVolume, Error, ErrorKind, Result};
-use env::{Env, Peer, mailbox};
 use guests::{GuestMessage, KernelStart, QueueId};
+use platform::{Env, Peer, mailbox};
+use platform_linux::{NewUblk, UblkControl, ublk_queues};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
-use world_real::{NewUblk, UblkControl, ublk_queues};
 
 /// How long requests under way may take to finish when the controller is asked to end.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
@@ -176,7 +176,7 @@ pub fn resize(number: u32, size_bytes: u64) -> Result<bool> {
 pub fn clear(number: u32, uuid: &str) -> Result<()> {
     let mut control = match UblkControl::open() {
         // Without the kernel's module there is no device, either.
-        Err(error) if error.kind == env::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind == platform::ErrorKind::NotFound => return Ok(()),
         control => control.map_err(unavailable)?,
     };
     let is_left = control.info(number).is_ok_and(|info| info.mark == mark(uuid) && info.has_no_disk);

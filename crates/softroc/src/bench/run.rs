@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Live;
 use crate::{machine, output};
 use array::ArrayTarget;
-use env::Env;
+use platform::Env;
 use results::{NewRun, RunId, RunState, Store};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -201,7 +201,7 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
             "there is no device {device}, and no test file is created in its place; name a file elsewhere or a device that exists"
         )));
     }
-    let shard = world_real::Shard::new(&world_real::Settings::with_memory(ByteCount::MIB))?;
+    let shard = platform_linux::Shard::new(&platform_linux::Settings::with_memory(ByteCount::MIB))?;
     let env = shard.env().clone();
     shard.run(async move {
         let mut made = Vec::new();
@@ -400,11 +400,11 @@ impl Measurement {
         let need = |profile: &Profile| {
             let rungs = profile.rungs(&self.settings.outstanding);
             let outstanding = u64::from(rungs.into_iter().max().unwrap_or(1)) * self.targets.len() as u64;
-            env::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
+            platform::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
         };
         let most = self.settings.profiles.iter().map(need).max().unwrap_or(ByteCount::ZERO);
         let memory = most + ByteCount::GIB;
-        let shard = world_real::Shard::new(&world_real::Settings::with_memory(memory))?;
+        let shard = platform_linux::Shard::new(&platform_linux::Settings::with_memory(memory))?;
         let env = shard.env().clone();
         shard.run(async move { self.run_on(&env).await })
     }

@@ -39,7 +39,7 @@ pub use watch::{AlarmCommand, Sampling, SnmpCommand, StatsSpan, Support, Top};
 use access::Role;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controller::UpsAddress;
-use env::Address;
+use platform::Address;
 use std::path::PathBuf;
 use units::ByteCount;
 
@@ -488,7 +488,7 @@ fn parse_time_limit(text: &str) -> Result<(String, std::time::Duration), String>
         || format!("'{text}' is not a time limit; expected CLASS.OPERATION=TIME, such as remote.write=5s");
     let (name, time) = text.split_once('=').ok_or_else(wrong)?;
     let limit = parse_duration(time)?;
-    env::LimitsByClass::default().set(name, limit)?;
+    platform::LimitsByClass::default().set(name, limit)?;
     Ok((name.to_owned(), limit))
 }
 

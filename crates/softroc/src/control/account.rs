@@ -4,7 +4,7 @@ use super::Control;
 use crate::cli::AccountCommand;
 use crate::failure::{Failure, Outcome};
 use crate::{output, render};
-use api::AccessReply;
+use control_api::AccessReply;
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, IsTerminal};
 
@@ -40,7 +40,7 @@ impl Control {
     }
 
     fn show_access(&self, method: &str, path: &str, body: Option<Value>, json: bool) -> Outcome {
-        let reply: AccessReply = api::client::access(self.place(), method, path, body.as_ref())?;
+        let reply: AccessReply = control_api::client::access(self.place(), method, path, body.as_ref())?;
         if json {
             return output::json(&reply);
         }

@@ -4,8 +4,8 @@ use super::Control;
 use crate::cli::{ConfigCommand, ConfigRestore};
 use crate::failure::{Failure, Outcome};
 use crate::{output, render};
-use api::ConfigReply;
 use config::{Difference, Document};
+use control_api::ConfigReply;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Control {
     }
 
     fn save_config(&self, file: &Path, json: bool) -> Outcome {
-        let reply = api::client::configuration(self.place(), None)?;
+        let reply = control_api::client::configuration(self.place(), None)?;
         if json {
             return output::json(&reply);
         }
@@ -39,7 +39,7 @@ impl Control {
             return self.compared(&body(true)?, order.output.json).map(|_| ());
         }
         if !order.yes {
-            let reply = api::client::configuration(self.place(), Some(&body(true)?))?;
+            let reply = control_api::client::configuration(self.place(), Some(&body(true)?))?;
             let ConfigReply::Differences { differences, .. } = &reply else { return Err(unexpected()) };
             let changes = differences.iter().filter(|one| one.stays.is_none()).count();
             if changes > 0 {
@@ -60,7 +60,7 @@ impl Control {
 
     /// Asks, and shows the differences.
     fn compared(&self, body: &Value, json: bool) -> Outcome<Vec<Difference>> {
-        let reply = api::client::configuration(self.place(), Some(body))?;
+        let reply = control_api::client::configuration(self.place(), Some(body))?;
         match json {
             true => output::json(&reply)?,
             false => output::print(&render::config::reply(&reply))?,

@@ -21,7 +21,7 @@ pub fn events(control: &Control, last: usize, json: bool) -> Outcome {
     show(&newest[newest.len().saturating_sub(last)..], json)?;
     let mut is_gone = false;
     while !interrupted.load(Ordering::Relaxed) {
-        match api::client::events_after(&control.place, seen, WAIT_S) {
+        match control_api::client::events_after(&control.place, seen, WAIT_S) {
             Ok(reply) => {
                 is_gone = false;
                 let events = list(reply)?;

@@ -3,7 +3,7 @@
 use crate::cli::{AuditCommand, Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
 use crate::{explain, output, place, render, stats};
-use api::client::{LocalSocket, Place};
+use control_api::client::{LocalSocket, Place};
 use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -95,7 +95,7 @@ impl Control {
 
     /// Asks the controller.
     pub fn ask(&self, command: &Command) -> Outcome<Reply> {
-        Ok(api::client::call(&self.place, command)?)
+        Ok(control_api::client::call(&self.place, command)?)
     }
 
     /// A volume of the running controller.

@@ -27,7 +27,7 @@ impl Control {
     }
 
     fn show_channels(&self, method: &str, path: &str, body: Option<Value>, json: bool) -> Outcome {
-        let reply = api::client::notifications(self.place(), method, path, body.as_ref())?;
+        let reply = control_api::client::notifications(self.place(), method, path, body.as_ref())?;
         if json { output::json(&reply) } else { output::print(&render::notify::reply(&reply)) }
     }
 }

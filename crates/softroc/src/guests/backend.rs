@@ -4,11 +4,11 @@
 //! shard never sees half of a change; only the event to call by and the guest's memory change while it runs.
 
 use super::memory::{Region, map, map_notes, new_notes};
-use env::{Peer, mailbox};
 use guests::{
     Disk, GuestMemory, GuestMessage, InFlight, LARGEST_QUEUE, Offered, QueueId, QueueStart, RingPlace,
     in_flight_bytes,
 };
+use platform::{Peer, mailbox};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
@@ -96,7 +96,7 @@ impl Backend {
         let id = QueueId::new();
         let event = |file: &OwnedFd| {
             let file = file.try_clone().map_err(Error::SocketError)?;
-            Ok::<_, Error>(world_real::event_stream(file, self.peer.clone()))
+            Ok::<_, Error>(platform_linux::event_stream(file, self.peer.clone()))
         };
         let start = QueueStart {
             queue: id,
@@ -282,7 +282,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         let call = file.map(OwnedFd::from);
         if let Some(id) = self.queues[at].running {
             let own = call.as_ref().map(OwnedFd::try_clone).transpose().map_err(Error::SocketError)?;
-            let event = own.map(|file| world_real::event_stream(file, self.peer.clone()));
+            let event = own.map(|file| platform_linux::event_stream(file, self.peer.clone()));
             self.tell(at, GuestMessage::Call(id, event))?;
         }
         self.queues[at].call = call;

@@ -20,8 +20,9 @@ mod memory;
 
 use crate::failure::{Failure, Outcome};
 use backend::Backend;
-use env::{Address, mailbox};
 use guests::{GuestMessage, Offered};
+use platform::{Address, mailbox};
+use platform_linux::SocketPermissions;
 use rustix::net::Shutdown;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -33,7 +34,6 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost::vhost_user::{BackendReqHandler, Error as VhostError};
-use world_real::SocketPermissions;
 
 /// When a socket is tried again that could not be made, or be called as its volume is.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ impl Guests {
 
 impl Listening {
     /// Closes all sockets. What guests have under way is answered before.
-    pub async fn close(self, env: &env::Env) {
+    pub async fn close(self, env: &platform::Env) {
         let (done, mut closed) = mailbox::mailbox(env, 1);
         if self.0.send(Order::Close(done)).is_ok() {
             closed.receive().await;
@@ -220,7 +220,8 @@ impl Socket {
         let text = path.to_str().ok_or("the path of its socket is not text")?;
         // Who may enter the folder decides: the group of a folder with the set-group-ID bit is the socket's, too.
         let permissions = SocketPermissions { mode: 0o660, group: None };
-        let listener = world_real::listen_unix(text, permissions).map_err(|error| error.to_string())?.socket;
+        let listener =
+            platform_linux::listen_unix(text, permissions).map_err(|error| error.to_string())?.socket;
         let (is_closing, connection) = (AtomicBool::new(false), Mutex::new(None));
         let shared =
             Arc::new(Shared { listener, offered: Mutex::new(offered.clone()), is_closing, connection });
@@ -307,7 +308,7 @@ impl Shared {
         address: &Address,
         shards: &[mailbox::Sender<GuestMessage>],
     ) {
-        let peer = world_real::unix_peer(&socket, address);
+        let peer = platform_linux::unix_peer(&socket, address);
         let stream = UnixStream::from(socket);
         match stream.try_clone() {
             Ok(own) => *self.connection() = Some(own),

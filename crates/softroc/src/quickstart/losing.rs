@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::{output, progress, render};
 use controller::{Command, Reply, StartTask, Startable, TaskInfo, TaskKind, TaskState};
-use env::{Buf, Durability, Env, Io, Member};
+use platform::{Buf, Durability, Env, Io, Member};
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ where
     T: 'static,
     W: Future<Output = Outcome<T>> + 'static,
 {
-    let shard = world_real::Shard::new(&world_real::Settings::with_memory(ByteCount(256 << 20)))?;
+    let shard = platform_linux::Shard::new(&platform_linux::Settings::with_memory(ByteCount(256 << 20)))?;
     let env = shard.env().clone();
     shard.run(work(env))
 }

@@ -2,7 +2,7 @@
 
 use crate::output::table;
 use access::AccountInfo;
-use api::AccessReply;
+use control_api::AccessReply;
 
 /// An answer about accounts.
 pub fn reply(reply: &AccessReply) -> String {

@@ -1,7 +1,7 @@
 //! Differences of a saved configuration as text.
 
-use api::ConfigReply;
 use config::Difference;
+use control_api::ConfigReply;
 use units::counted;
 
 /// An answer about the configuration.

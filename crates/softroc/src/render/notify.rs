@@ -1,7 +1,7 @@
 //! Channels of notifications as text.
 
 use crate::output::table;
-use api::{ChannelInfo, NotifyReply};
+use control_api::{ChannelInfo, NotifyReply};
 
 /// An answer about channels.
 pub fn reply(reply: &NotifyReply) -> String {

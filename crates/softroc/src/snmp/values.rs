@@ -86,8 +86,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Asks the controller. Where it does not answer, that is what there is to say.
 pub fn look(control: &Control) -> Tree {
     let mut tree = Tree::default();
-    let ask =
-        |command: Command| within(PATIENCE, control.place(), move |place| api::client::call(place, &command));
+    let ask = |command: Command| {
+        within(PATIENCE, control.place(), move |place| control_api::client::call(place, &command))
+    };
     let health = ask(Command::Health {});
     // Who does not answer the one will not answer the other.
     let metrics =

@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::failure::Outcome;
 use crate::output::{self, table};
 use crate::render;
-use api::HistoryReply;
+use control_api::HistoryReply;
 use history::{Figures, Series};
 use std::time::Duration;
 use storagebench::duration_text;
@@ -38,7 +38,7 @@ fn show(
         });
         let usual = if name.is_some() { POINTS } else { 1 };
         query.push(("points", stats.points.unwrap_or(usual).to_string()));
-        api::client::history(control.place(), &query)
+        control_api::client::history(control.place(), &query)
     };
     let mut replies = Vec::new();
     match names {

@@ -4,8 +4,8 @@ mod surroundings;
 
 use crate::control::Control;
 use crate::{output, render};
-use api::ConfigReply;
 use config::{Difference, Document};
+use control_api::ConfigReply;
 use controller::{Command, ErrorKind, Reply};
 use serde_json::json;
 use std::ffi::OsString;
@@ -52,7 +52,7 @@ struct Here<'a> {
 
 impl Machine for Here<'_> {
     fn ask(&mut self, command: &Command) -> controller::Result<Reply> {
-        api::client::call(self.control.place(), command)
+        control_api::client::call(self.control.place(), command)
     }
 
     fn read(&mut self, path: &str) -> Result<String, String> {
@@ -64,7 +64,7 @@ impl Machine for Here<'_> {
     }
 
     fn configuration(&mut self) -> controller::Result<String> {
-        match api::client::configuration(self.control.place(), None)? {
+        match control_api::client::configuration(self.control.place(), None)? {
             ConfigReply::Configuration { document } => document.written(),
             ConfigReply::Differences { .. } => Err(unexpected()),
         }
@@ -75,7 +75,7 @@ impl Machine for Here<'_> {
             .map_err(|error| controller::Error::new(ErrorKind::Failed, error.to_string()))?;
         let order = json!({ "document": document, "dry_run": false, "create": true });
         let ConfigReply::Differences { differences, .. } =
-            api::client::configuration(self.control.place(), Some(&order))?
+            control_api::client::configuration(self.control.place(), Some(&order))?
         else {
             return Err(unexpected());
         };

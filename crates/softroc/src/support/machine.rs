@@ -3,7 +3,7 @@
 use super::archive::File;
 use crate::control::Control;
 use crate::machine;
-use api::client::{LocalSocket, Place};
+use control_api::client::{LocalSocket, Place};
 use std::fs::read_to_string;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -96,8 +96,8 @@ pub fn daemon(control: &Control) -> Vec<File> {
 fn process_of(socket: &LocalSocket) -> Option<u32> {
     let stream = std::os::unix::net::UnixStream::connect(&socket.path).ok()?;
     // One in another namespace cannot be seen from here.
-    let address = env::Address::Unix(socket.path.display().to_string());
-    let process = world_real::unix_peer(&stream.into(), &address).process?;
+    let address = platform::Address::Unix(socket.path.display().to_string());
+    let process = platform_linux::unix_peer(&stream.into(), &address).process?;
     socket.trusts(process.uid).then_some(process.pid)
 }
 

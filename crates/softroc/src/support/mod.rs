@@ -10,10 +10,11 @@ use crate::cli::Support;
 use crate::control::{Control, within};
 use crate::failure::{Failure, Outcome};
 use crate::{output, render};
-use api::client::Place;
-use api::{AccessReply, NotifyReply};
 use archive::File;
+use control_api::client::Place;
+use control_api::{AccessReply, NotifyReply};
 use controller::{Command, Event, Origin, Reply};
+use platform_linux::StateFolder;
 use scrub::Scrubber;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -21,7 +22,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::counted;
-use world_real::StateFolder;
 
 /// How long the controller may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -134,7 +134,7 @@ fn write(path: &Path, bytes: &[u8]) -> Outcome {
 fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) -> Option<Failure> {
     let place = control.place();
     for (name, question) in questions() {
-        let reply = within(PATIENCE, place, move |place| api::client::call(place, &question));
+        let reply = within(PATIENCE, place, move |place| control_api::client::call(place, &question));
         match reply {
             Ok(reply) => {
                 if let Reply::Events { events } = &reply {
@@ -148,12 +148,13 @@ fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) ->
         }
     }
     // Whoever may not see them has their names from events alone.
-    let accounts = |place: &Place| api::client::access(place, "GET", "/v1/accounts", None);
+    let accounts = |place: &Place| control_api::client::access(place, "GET", "/v1/accounts", None);
     if let Ok(AccessReply::Accounts { accounts }) = within(PATIENCE, place, accounts) {
         accounts.iter().for_each(|account| scrubber.name(&account.name));
     }
-    match within(PATIENCE, place, |place| api::client::notifications(place, "GET", "/v1/notifications", None))
-    {
+    match within(PATIENCE, place, |place| {
+        control_api::client::notifications(place, "GET", "/v1/notifications", None)
+    }) {
         Ok(NotifyReply::Channels { channels }) => {
             let told: Vec<Value> = channels.iter().map(without_people).collect();
             files.push(answer("notifications", &told));
@@ -165,7 +166,7 @@ fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) ->
 }
 
 /// A channel without who gets its messages, and who signs in for it.
-fn without_people(channel: &api::ChannelInfo) -> Value {
+fn without_people(channel: &control_api::ChannelInfo) -> Value {
     let mut told = serde_json::to_value(channel).unwrap_or_default();
     if let Some(fields) = told.as_object_mut() {
         for field in ["to", "from", "user"] {

@@ -83,7 +83,7 @@ fn asked(order: &Measure) -> Result<(BenchRun, bool)> {
 /// Begins a measurement.
 ///
 /// # Errors
-/// See [`api::Workbench::measure`].
+/// See [`control_api::Workbench::measure`].
 pub(super) fn begin(shared: &Arc<Shared>, order: &Measure, by: Caller) -> Result<()> {
     let (run, writes) = asked(order)?;
     let cancel = Arc::new(AtomicBool::new(false));

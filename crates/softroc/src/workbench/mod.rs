@@ -1,7 +1,7 @@
 //! What the console measures and predicts, within the process that serves: a measurement of a volume and a prediction, one of each at a time.
 //!
 //! ```text
-//!  a form ── api::Workbench ──▶ words of a command line ──▶ the flags of `softroc bench` or `softroc predict`
+//!  a form ── control_api::Workbench ──▶ words of a command line ──▶ the flags of `softroc bench` or `softroc predict`
 //!                                                              │
 //!                 the thread "bench":       bench::served, through NBD like any host
 //!                 the thread "predictions": predict::predict, behind everything else
@@ -28,8 +28,8 @@ use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use clap::Parser;
 use controller::{Caller, ControllerHandle, Error, ErrorKind};
-use env::Env;
 use measuring::Measuring;
+use platform::Env;
 use predicting::Predictions;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -97,7 +97,7 @@ impl Workbench {
     }
 }
 
-impl api::Workbench for Workbench {
+impl control_api::Workbench for Workbench {
     fn told(&self) -> webconsole::Workbench {
         let state = self.shared.state();
         webconsole::Workbench {

@@ -180,7 +180,7 @@ impl Predictions {
 /// Begins one for the page of benchmarks.
 ///
 /// # Errors
-/// See [`api::Workbench::predict`].
+/// See [`control_api::Workbench::predict`].
 pub(super) fn show(shared: &Arc<Shared>, order: &Predict) -> Result<()> {
     requested(order).map_err(|failure| invalid(&failure))?;
     {

@@ -18,33 +18,57 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("parity", &["units"]),
     ("layout", &["units"]),
     ("plan", &["units", "layout"]),
-    ("state", &["units", "layout", "plan"]),
+    ("volume-state", &["units", "layout", "plan"]),
     ("signatures", &["units"]),
     ("ondisk", &["units", "layout"]),
-    ("log", &["units"]),
-    ("cache", &["units"]),
+    ("write-log", &["units"]),
+    ("block-cache", &["units"]),
     ("nbd", &["units"]),
-    ("env", &["units"]),
-    ("drives", &["units", "env", "nbd"]),
-    ("engine", &["units", "env", "layout", "plan", "state", "parity", "log", "cache", "ondisk"]),
+    ("platform", &["units"]),
+    ("drives", &["units", "platform", "nbd"]),
+    (
+        "engine",
+        &[
+            "units",
+            "platform",
+            "layout",
+            "plan",
+            "volume-state",
+            "parity",
+            "write-log",
+            "block-cache",
+            "ondisk",
+        ],
+    ),
     (
         "controller",
-        &["units", "env", "layout", "plan", "state", "log", "ondisk", "signatures", "drives", "engine"],
+        &[
+            "units",
+            "platform",
+            "layout",
+            "plan",
+            "volume-state",
+            "write-log",
+            "ondisk",
+            "signatures",
+            "drives",
+            "engine",
+        ],
     ),
-    ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
-    ("ports", &["units", "env", "nbd"]),
-    ("guests", &["units", "env"]),
+    ("rescue", &["units", "platform", "layout", "parity", "ondisk", "drives", "engine"]),
+    ("ports", &["units", "platform", "nbd"]),
+    ("guests", &["units", "platform"]),
     ("access", &["controller"]),
     ("redfish", &["units", "controller", "access"]),
     ("webconsole", &["units", "controller", "access"]),
     ("notify", &["units", "controller"]),
-    ("history", &["env"]),
+    ("history", &["platform"]),
     ("config", &["units", "controller", "access", "notify"]),
     (
-        "api",
+        "control-api",
         &[
             "units",
-            "env",
+            "platform",
             "controller",
             "access",
             "redfish",
@@ -52,27 +76,27 @@ const ARROWS: &[(&str, &[&str])] = &[
             "notify",
             "config",
             "history",
-            "world-real",
+            "platform-linux",
         ],
     ),
     ("storcli", &["controller"]),
-    ("storagebench", &["units", "env", "signatures"]),
-    ("array", &["units", "env", "layout", "ondisk", "drives", "engine"]),
+    ("storagebench", &["units", "platform", "signatures"]),
+    ("array", &["units", "platform", "layout", "ondisk", "drives", "engine"]),
     ("results", &["storagebench"]),
-    ("world-real", &["units", "env"]),
-    ("world-sim", &["units", "env"]),
-    ("models", &["units", "env", "world-sim"]),
+    ("platform-linux", &["units", "platform"]),
+    ("platform-sim", &["units", "platform"]),
+    ("models", &["units", "platform", "platform-sim"]),
     // Like the binaries it joins a world to the engine, but only the simulated one.
     (
         "predict",
-        &["units", "env", "layout", "plan", "engine", "array", "storagebench", "world-sim", "models"],
+        &["units", "platform", "layout", "plan", "engine", "array", "storagebench", "platform-sim", "models"],
     ),
     (
         "fuzz",
         &[
             "units",
             "layout",
-            "log",
+            "write-log",
             "ondisk",
             "nbd",
             "guests",
@@ -91,7 +115,8 @@ const BINARIES: &[&str] = &["softroc", "torture"];
 
 /// Crates that touch the world and may call it by name.
 /// (`predict` for its threads alone: clippy's `disallowed_methods` keep it from files and clocks.)
-const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api", "results", "history", "predict"];
+const WORLDLY: &[&str] =
+    &["platform-linux", "softroc", "torture", "control-api", "results", "history", "predict"];
 
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))
@@ -135,11 +160,11 @@ fn the_data_path_takes_few_dependencies_from_outside() {
         ("parity", &[]),
         ("layout", &["serde"]),
         ("plan", &["serde"]),
-        ("state", &[]),
+        ("volume-state", &[]),
         ("nbd", &[]),
-        ("log", &["crc32c", "smallvec"]),
-        ("cache", &["smallvec"]),
-        ("env", &["smallvec"]),
+        ("write-log", &["crc32c", "smallvec"]),
+        ("block-cache", &["smallvec"]),
+        ("platform", &["smallvec"]),
         ("engine", &["smallvec", "tracing"]),
     ]);
     let packages = packages();
@@ -207,8 +232,8 @@ fn rooms_below_the_worlds_do_not_name_the_world() {
 /// it is a model, lead to the same figures.
 #[test]
 fn nothing_below_the_binaries_asks_whether_a_drive_is_a_model() {
-    let rooms = ["engine", "plan", "layout", "parity", "controller", "ports", "env"];
-    let words = ["DriveKind::Model", "world_sim", "models::", "simulated"];
+    let rooms = ["engine", "plan", "layout", "parity", "controller", "ports", "platform"];
+    let words = ["DriveKind::Model", "platform_sim", "models::", "simulated"];
     let mut asking = Vec::new();
     for path in sources() {
         let in_src = path.components().any(|component| component.as_os_str() == "src");

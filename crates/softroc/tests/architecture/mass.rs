@@ -14,7 +14,7 @@ const MOST_LINES_OF_A_FUNCTION: usize = 60;
 const LONG_FUNCTIONS: &[&str] = &[
     "crates/engine/src/stripe/compute/tests.rs::payloads_and_what_is_cached_may_lie_in_several_slices",
     "crates/layout/tests/map.rs::a_layout_that_cannot_be_is_refused_in_one_sentence",
-    "crates/log/tests/model/main.rs::next",
+    "crates/write-log/tests/model/main.rs::next",
     "crates/ondisk/src/ddf/level.rs::read",
     "crates/ondisk/src/foreign/reconcile.rs::place",
     "crates/ondisk/tests/ddf/mdadm.rs::mdadm_reads_the_level_the_order_and_the_sizes_of_every_level",

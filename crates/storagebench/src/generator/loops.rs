@@ -25,7 +25,7 @@ use crate::generator::verify::{Mismatch, Reading, Verifier, Writing};
 use crate::load::profile::Operation;
 use crate::load::profile::{Pace, Profile};
 use crate::statistics::meter::Meter;
-use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, IoOutcome, Member, Slice};
+use platform::{Buf, Durability, Env, Instant, IoError, IoErrorKind, IoOutcome, Member, Slice};
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::fmt;
@@ -302,7 +302,7 @@ impl Outstanding {
         }
     }
 
-    fn start(&mut self, request: &Request) -> (env::Io, Pending) {
+    fn start(&mut self, request: &Request) -> (platform::Io, Pending) {
         let (offset, block) = (request.offset, request.block);
         match (request.operation, &self.verifier) {
             (Operation::Read, verifier) => {

@@ -5,7 +5,7 @@
 //! a target that finds equal blocks finds none.
 
 use crate::generator::random::Random;
-use env::{Buf, Slice};
+use platform::{Buf, Slice};
 use units::ByteCount;
 
 /// How every 4 KiB that StorageBench writes begin. [`crate::measurement::guard`] knows its own test files by it.

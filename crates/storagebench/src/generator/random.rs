@@ -8,7 +8,7 @@ pub(crate) struct Random(u64);
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
         // Neighbouring seeds are spread apart, so that workers do not walk in step.
-        let (_, spread) = env::sync::split_mix(seed);
+        let (_, spread) = platform::sync::split_mix(seed);
         Random(spread)
     }
 

@@ -15,7 +15,7 @@ use crate::measurement::target::Target;
 use crate::row::notes::{self, Expected};
 use crate::row::{About, Row};
 use crate::statistics::surroundings::{Surrounded, Surroundings};
-use env::{DriveKind, Env, Instant, JoinHandle, Member};
+use platform::{DriveKind, Env, Instant, JoinHandle, Member};
 use signatures::Label;
 use std::rc::Rc;
 use std::sync::Arc;

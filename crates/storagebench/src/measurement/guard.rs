@@ -15,7 +15,7 @@ use crate::generator::payload;
 use crate::generator::verify;
 use crate::measurement::settings::Settings;
 use crate::measurement::target::Target;
-use env::{BlockStatus, Buf, DriveKind, Env, IoRequest, Member};
+use platform::{BlockStatus, Buf, DriveKind, Env, IoRequest, Member};
 use signatures::{Ends, Finding, INSPECTED, Label, inspect, is_blank};
 use smallvec::smallvec;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -2,7 +2,7 @@
 
 use crate::generator::verify::{Reading, Verifier};
 use crate::measurement::bench::Ending;
-use env::{Buf, Io, Member};
+use platform::{Buf, Io, Member};
 use smallvec::smallvec;
 use std::collections::VecDeque;
 use std::fmt;

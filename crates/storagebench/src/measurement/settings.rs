@@ -8,7 +8,7 @@ use crate::load::profile::{Access, Profile};
 use crate::measurement::precondition::{self, Precondition};
 use crate::measurement::target::Target;
 use crate::statistics::steady::SteadyRule;
-use env::{BufferPool, DriveKind, Env};
+use platform::{BufferPool, DriveKind, Env};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 

@@ -8,7 +8,7 @@ use crate::statistics::intervals::Batches;
 use crate::statistics::meter::{Look, Meter, SLICES, Slice};
 use crate::statistics::steady::{SteadyRule, SteadyState};
 use crate::statistics::surroundings::{Snapshot, Surrounded, Surroundings};
-use env::{Env, Instant};
+use platform::{Env, Instant};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use units::ByteCount;

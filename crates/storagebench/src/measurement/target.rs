@@ -1,7 +1,7 @@
 //! What is measured: anything that is a drive to the seam.
 
 use crate::error::{Error, ErrorKind, Result};
-use env::{Drive, DriveInfo, DriveSource, Env, Member};
+use platform::{Drive, DriveInfo, DriveSource, Env, Member};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ enum Way {
 }
 
 /// A target: a file, a block device, an NBD export, an array in this process, a model. It is whatever
-/// implements [`env::Drive`].
+/// implements [`platform::Drive`].
 pub struct Target {
     name: String,
     way: Way,

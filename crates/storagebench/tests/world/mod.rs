@@ -2,8 +2,8 @@
 // time is known, so that what StorageBench must measure can be computed. (Plain comments: the guide in
 // lib.rs includes this file.)
 
-use env::sync::split_mix;
-use env::{
+use platform::sync::split_mix;
+use platform::{
     Address, BlockStatus, Buf, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind,
     DriveSource, Env, Error, ErrorKind, Executor, Instant, IoError, IoErrorKind, IoOutcome, IoRequest,
     KeptMemory, KeptSize, Listener, LocalFuture, Schedule, StateStore, StatusExtent, StreamSource, Unpark,
@@ -25,19 +25,19 @@ impl Unpark for NoThread {
 struct NoState;
 
 impl StateStore for NoState {
-    fn load<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<Option<Vec<u8>>>> {
+    fn load<'a>(&'a self, _: &'a str) -> LocalFuture<'a, platform::Result<Option<Vec<u8>>>> {
         Box::pin(async { Ok(None) })
     }
-    fn store<'a>(&'a self, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+    fn store<'a>(&'a self, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { Ok(()) })
     }
-    fn replace<'a>(&'a self, _: &'a str, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+    fn replace<'a>(&'a self, _: &'a str, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { Ok(()) })
     }
-    fn set_aside<'a>(&'a self, _: &'a str, _: &'a str) -> LocalFuture<'a, env::Result<bool>> {
+    fn set_aside<'a>(&'a self, _: &'a str, _: &'a str) -> LocalFuture<'a, platform::Result<bool>> {
         Box::pin(async { Ok(true) })
     }
-    fn append<'a>(&'a self, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+    fn append<'a>(&'a self, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -50,7 +50,7 @@ struct VirtualWorld {
     state: NoState,
 }
 
-fn absent<T>() -> env::Result<T> {
+fn absent<T>() -> platform::Result<T> {
     Err(Error::new(ErrorKind::NotFound, "this world has only the drives that a test makes"))
 }
 
@@ -71,32 +71,32 @@ impl World for VirtualWorld {
     fn charge(&self, _: Work) -> Duration {
         Duration::ZERO
     }
-    fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+    fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { absent() })
     }
     fn open_drive_for_reading<'a>(
         &'a self,
         _: &'a str,
-    ) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+    ) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { absent() })
     }
-    fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, env::Result<()>> {
+    fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { absent() })
     }
-    fn listen<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, env::Result<Rc<dyn Listener>>> {
+    fn listen<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Rc<dyn Listener>>> {
         Box::pin(async { absent() })
     }
-    fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, env::Result<Box<dyn StreamSource>>> {
+    fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Box<dyn StreamSource>>> {
         Box::pin(async { absent() })
     }
     fn kept_memory<'a>(
         &'a self,
         _: &'a str,
         _: Option<KeptSize>,
-    ) -> LocalFuture<'a, env::Result<Option<KeptMemory>>> {
+    ) -> LocalFuture<'a, platform::Result<Option<KeptMemory>>> {
         Box::pin(async { absent() })
     }
-    fn forget_kept_memory<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<()>> {
+    fn forget_kept_memory<'a>(&'a self, _: &'a str) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { Ok(()) })
     }
     fn boot_id(&self) -> u128 {
@@ -219,7 +219,7 @@ impl TestDrive {
                 rotational: false,
                 read_only: false,
                 exclusive: true,
-                hardware: env::Hardware::default(),
+                hardware: platform::Hardware::default(),
             },
             servers: RefCell::new(vec![0; servers]),
             service: Cell::new(service),

@@ -1,8 +1,8 @@
 //! What can happen to a drive, and how it is drawn.
 
 use crate::tally::Deed;
+use platform_sim::Rng;
 use std::time::Duration;
-use world_sim::Rng;
 
 /// How long a start waits for a drive of this machine.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(30);

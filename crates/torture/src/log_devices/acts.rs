@@ -7,8 +7,8 @@ use crate::life::Plan;
 use crate::operator::AtWork;
 use crate::tally::Deed;
 use controller::Command;
+use platform_sim::Rng;
 use std::time::Duration;
-use world_sim::Rng;
 
 /// The number of the first of what is done to logs in a life, counted from the life's first incident.
 const OF_OPERATORS: u64 = 80;

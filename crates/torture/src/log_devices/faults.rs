@@ -4,11 +4,11 @@ use super::{OnLog, Standing, distrust};
 use crate::faults::{START_LIMIT, delay, later, later_to};
 use crate::scene::Scene;
 use crate::tally::Deed;
-use env::IoErrorKind;
+use platform::IoErrorKind;
+use platform_sim::{Rng, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-use world_sim::{Rng, SimDrive};
 
 /// The number of the first fault of a log device in a life, counted from the life's first incident.
 const OF_LOGS: u64 = 30;

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::life::Plan;
 use crate::tally::Deed;
 use controller::{Command, DiscardLog, Discarded, VolumeInfo};
-use world_sim::Rng;
+use platform_sim::Rng;
 
 /// Whether a volume is offline as it lacks the memory of the cache.
 fn lacks_memory(volume: &VolumeInfo) -> bool {

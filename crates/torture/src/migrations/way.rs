@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 use crate::scene::Scene;
 use crate::setup::{Place, migrations};
 use controller::{Command, ControllerHandle, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo};
-use env::Env;
 use layout::Geometry;
+use platform::Env;
+use platform_sim::SimDrive;
 use std::cell::Cell;
 use std::rc::Rc;
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet};
-use world_sim::SimDrive;
 
 /// Where a volume is among the layouts that were drawn for it.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,8 @@ use super::{Place, Setup, TAIL, drive_count, level};
 use crate::options::{Lie, Neighbour, Options};
 use controller::WriteHole;
 use layout::{Geometry, Level, Shape};
+use platform_sim::{DriveFaults, DriveOptions, Rng};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize};
-use world_sim::{DriveFaults, DriveOptions, Rng};
 
 /// Where volumes of an array may begin.
 const ALIGNMENT: u64 = 1 << 20;

@@ -3,8 +3,8 @@
 use super::{Place, Setup, TAIL};
 use crate::options::{Larger, Lie, Options};
 use layout::Level;
+use platform_sim::Rng;
 use units::ByteCount;
-use world_sim::Rng;
 
 /// Drives that become larger.
 #[derive(Clone, Debug)]

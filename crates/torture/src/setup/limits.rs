@@ -1,8 +1,8 @@
 //! What a seed draws of the time that drives may take. The draws are its own: everything else is what it is without them.
 
-use env::{LimitsByClass, TimeLimits};
+use platform::{LimitsByClass, TimeLimits};
+use platform_sim::Rng;
 use std::time::Duration;
-use world_sim::Rng;
 
 /// The usual ones, those that drives of other machines have by default, or any.
 pub(super) fn draw(seed: u64) -> LimitsByClass {

@@ -2,8 +2,8 @@
 
 use super::Setup;
 use crate::options::{Lie, Log, Options};
+use platform_sim::{DriveOptions, Latency, Rng, Unwritten};
 use units::{ByteCount, SectorSize};
-use world_sim::{DriveOptions, Latency, Rng, Unwritten};
 
 /// Drives that may be log devices.
 const DRIVES: usize = 4;

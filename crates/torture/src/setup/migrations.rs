@@ -6,8 +6,8 @@ use super::{Place, Setup, TAIL};
 use crate::options::{Lie, Migrations, Options};
 use engine::Reshape;
 use layout::{Geometry, Level, Shape};
+use platform_sim::{DriveOptions, Rng, Unwritten};
 use units::{ByteCount, DriveCount, StripSize};
-use world_sim::{DriveOptions, Rng, Unwritten};
 
 /// Levels that a volume can go from, and to.
 const FROM: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10];

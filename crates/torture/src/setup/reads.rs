@@ -2,8 +2,8 @@
 
 use crate::options::{Lie, Options, Reads};
 use controller::{CacheMode, ReadMode};
+use platform_sim::Rng;
 use units::ByteCount;
-use world_sim::Rng;
 
 /// What is kept of reads in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

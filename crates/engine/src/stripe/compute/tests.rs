@@ -4,9 +4,9 @@
 use super::*;
 use crate::stripe::execute::{Host, segments};
 use crate::stripe::payload::Payload;
-use env::{Durability, IoOutcome};
 use layout::{CopyIndex, DataIndex, Geometry, Level, StripeMap};
 use plan::{Cached, CopyChoice, Health, Request, WHOLE_STRIP, plan_into};
+use platform::{Durability, IoOutcome};
 use units::{DriveCount, DriveIndex, StripSize, StripeIndex};
 
 const STRIPE: StripeIndex = StripeIndex(1);
@@ -59,7 +59,7 @@ impl Bench {
         memory.admit(plan, host);
         for (slot, read) in plan.reads().iter().enumerate() {
             let mut at = read.offset.0 as usize;
-            let mut buffers = env::Bufs::new();
+            let mut buffers = platform::Bufs::new();
             for segment in segments(plan, read) {
                 let mut buf = match segment.target {
                     Target::Host { at } => memory.part(at.0).unwrap().buf.take().unwrap(),
@@ -88,9 +88,9 @@ impl Bench {
         for write in plan.writes() {
             let mut at = write.offset.0 as usize;
             for part in plan.write_parts(write) {
-                let mut slices = env::Slices::new();
+                let mut slices = platform::Slices::new();
                 memory.slices(part.from, part.len, &mut slices).unwrap();
-                assert_eq!(env::buffers::total_len(&slices), part.len);
+                assert_eq!(platform::buffers::total_len(&slices), part.len);
                 for slice in slices {
                     let len = slice.len().as_usize();
                     if !slice.is_hollow() {

@@ -12,9 +12,9 @@ use crate::attachment::LogDevice;
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
 use crate::volume::VolumeSpec;
-use env::sync::Signal;
-use env::{Durability, Env, Io, IoError, IoErrorKind, Member, Slices};
 use ondisk::Uuid;
+use platform::sync::Signal;
+use platform::{Durability, Env, Io, IoError, IoErrorKind, Member, Slices};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -53,12 +53,16 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    pub(crate) fn attach(env: &Env, spec: &VolumeSpec, devices: &[LogDevice]) -> env::Result<Rc<Devices>> {
+    pub(crate) fn attach(
+        env: &Env,
+        spec: &VolumeSpec,
+        devices: &[LogDevice],
+    ) -> platform::Result<Rc<Devices>> {
         let attach = |device: &LogDevice| {
             let member = Member::attach(env, device.source.as_ref(), &spec.policy.limits)?;
             Ok(Rc::new(Device { id: device.id, member, standing: Cell::new(Standing::Serves) }))
         };
-        let all = devices.iter().map(attach).collect::<env::Result<_>>()?;
+        let all = devices.iter().map(attach).collect::<platform::Result<_>>()?;
         Ok(Rc::new(Devices { all, changed: Signal::default() }))
     }
 

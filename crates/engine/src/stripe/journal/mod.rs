@@ -7,7 +7,7 @@
 //!
 //! # The protocol
 //! 1. A write is planned and read for, and its redundancy is computed, while it holds its columns of the stripe.
-//! 2. What the plan is about to write, data and redundancy, is a *record* ([`log`]) on one member more than a span may
+//! 2. What the plan is about to write, data and redundancy, is a *record* ([`write_log`]) on one member more than a span may
 //!    lose, or on all devices of a log ([`devices`]). A few records are written at a time; writes that come meanwhile share the next one.
 //! 3. Only when it is durable there, the plan's own writes begin. They need not be durable themselves.
 //! 4. A record is retired when all its writes are done and the drives were flushed after that. The next record says so.
@@ -24,7 +24,7 @@
 //! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
 //!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
 //! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first. They are also
-//!   flushed before a record promises anything of a stripe that was written without one ([`log::WholeStripes`]): what the record
+//!   flushed before a record promises anything of a stripe that was written without one ([`write_log::WholeStripes`]): what the record
 //!   says of redundancy stands on that.
 //! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
@@ -41,7 +41,7 @@
 //! - Records begin one after the other, each with all that waits: whoever begins one, or writes a notice, has the ring's turn. What
 //!   is under way needs no turn, and so ends while somebody who has it waits for that.
 //!
-//! What is pure in this is the crate [`log`]: bytes, places, order, what shares a record. Here are the tasks, the memory and the
+//! What is pure in this is the crate [`write_log`]: bytes, places, order, what shares a record. Here are the tasks, the memory and the
 //! drives.
 
 mod devices;
@@ -54,12 +54,10 @@ use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
 use crate::volume::VolumeSpec;
 pub(crate) use devices::Devices;
-use env::sync::{Answerer, Credits, Signal};
-use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
-pub use log::ring_len;
-use log::{About, Change, ChangeKind, LogId, StripeRing};
 use ondisk::{TailPlace, Uuid};
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
+use platform::sync::{Answerer, Credits, Signal};
+use platform::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
 pub(crate) use slot::{ByJournal, JournalSlot};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -68,6 +66,8 @@ use std::rc::Rc;
 pub use terms::JournalTerms;
 use terms::{Changes, Need, need};
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+pub use write_log::ring_len;
+use write_log::{About, Change, ChangeKind, LogId, StripeRing};
 pub(crate) use writer::record_slices;
 
 /// What one write asks to be kept.
@@ -136,7 +136,7 @@ impl Journal {
         spec: &VolumeSpec,
         shard: u16,
         shards: u16,
-    ) -> env::Result<Option<Rc<Journal>>> {
+    ) -> platform::Result<Option<Rc<Journal>>> {
         let Some(place) = place else { return Ok(None) };
         let terms = JournalTerms::new(&crate::served(&spec.geometry), spec.sector, place, shards);
         let Some(terms) = terms else { return Ok(None) };

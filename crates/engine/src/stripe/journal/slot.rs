@@ -14,12 +14,12 @@
 use super::{Journal, JournalPlace, Medium};
 use crate::stripe::Stripes;
 use crate::volume::VolumeSpec;
-use env::sync::Signal;
-use env::{Env, IoError};
-use log::{LogId, WholeStripes};
 use ondisk::Uuid;
+use platform::sync::Signal;
+use platform::{Env, IoError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use write_log::{LogId, WholeStripes};
 
 /// See the top.
 pub(crate) struct JournalSlot {
@@ -41,7 +41,7 @@ impl JournalSlot {
         spec: &VolumeSpec,
         shard: u16,
         shards: u16,
-    ) -> env::Result<JournalSlot> {
+    ) -> platform::Result<JournalSlot> {
         Ok(JournalSlot {
             now: RefCell::new(Journal::new(env, place, spec, shard, shards)?),
             coming: RefCell::default(),

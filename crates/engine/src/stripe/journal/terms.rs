@@ -3,11 +3,11 @@
 
 use crate::attachment::{JournalOn, JournalPlace};
 use layout::Geometry;
-use log::{Batch, Change, ChangeKind, Part, Ring, ring_len};
 use plan::{Plan, Recorded, Request, Source};
 use smallvec::SmallVec;
-use state::{Regions, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize, StripeIndex};
+use volume_state::{Regions, VolumeState};
+use write_log::{Batch, Change, ChangeKind, Part, Ring, ring_len};
 
 /// What has to be kept of a plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl JournalTerms {
             ring,
             copies: usize::from(geometry.parity_strips()) + 1,
             devices,
-            most: Ring::new(ring).most() - log::BLOCK.0,
+            most: Ring::new(ring).most() - write_log::BLOCK.0,
         })
     }
 
@@ -177,11 +177,11 @@ impl JournalTerms {
             return Recorded::nothing("what is written is longer than a record may be");
         }
         let part = Part { changes: changes.0.len(), slices: 0, carried };
-        let record = Batch::of([part], self.most + log::BLOCK.0).len();
+        let record = Batch::of([part], self.most + write_log::BLOCK.0).len();
         let (drives, width) = (self.geometry.drives(), self.geometry.drives_per_span());
         let spans = u64::from(drives.0 / width.0.max(1));
         let able = (0..spans).map(|span| {
-            let of_span = log::span_of(span, self.copies, drives, width);
+            let of_span = write_log::span_of(span, self.copies, drives, width);
             of_span.filter(|drive| usable.contains(*drive)).take(self.copies).count()
         });
         let flush_after = ByteCount(Ring::new(self.ring).due());

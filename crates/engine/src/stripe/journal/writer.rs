@@ -2,12 +2,12 @@
 
 use super::{Entry, Journal, Medium, Told};
 use crate::stripe::{DriveOp, DriveOps, Stripes};
-use env::{Buf, Durability, IoError, IoErrorKind, Member, Slice, Slices};
-use log::{About, Batch, Begun, BodyCrc, Change, Head, MOST_SLICES, Part, StripeRing};
 use ondisk::Tail;
+use platform::{Buf, Durability, IoError, IoErrorKind, Member, Slice, Slices};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
+use write_log::{About, Batch, Begun, BodyCrc, Change, Head, MOST_SLICES, Part, StripeRing};
 
 /// What had been written when a flush began.
 pub(crate) struct Settled {
@@ -40,7 +40,7 @@ impl Journal {
     /// Has the next record begun by the first who waits for it, if it is time.
     fn go_on(&self) {
         let mut waiting = self.waiting.borrow_mut();
-        let is_time = log::is_time(self.under_way.get(), waiting.len(), self.last_batch.get());
+        let is_time = write_log::is_time(self.under_way.get(), waiting.len(), self.last_batch.get());
         let first = waiting.front_mut().filter(|_| is_time && !self.is_led.get());
         if let Some(tell) = first.and_then(|first| first.tell.take()) {
             self.is_led.set(true);
@@ -84,7 +84,7 @@ impl Journal {
     /// The drives among which copies of a record are, in the order in which they are asked.
     fn span(&self, volume: &Stripes, number: u64) -> impl Iterator<Item = DriveIndex> + use<> {
         let geometry = volume.geometry();
-        log::span_of(number, self.terms.copies, geometry.drives(), geometry.drives_per_span())
+        write_log::span_of(number, self.terms.copies, geometry.drives(), geometry.drives_per_span())
     }
 }
 
@@ -96,7 +96,7 @@ impl Stripes {
         mut entry: Entry,
     ) -> Result<u64, IoError> {
         let env = self.shard.env();
-        let (tell, told) = env::sync::answer(env);
+        let (tell, told) = platform::sync::answer(env);
         entry.tell = Some(tell);
         journal.waiting.borrow_mut().push_back(entry);
         // What is ready to be written beside this goes along.
@@ -410,7 +410,7 @@ pub(crate) fn record_slices(
     }
     let pad = batch.body() - batch.carried;
     if pad > ByteCount::ZERO {
-        crc = crc.and(&env::buffers::zero_bytes()[..pad.as_usize()]);
+        crc = crc.and(&platform::buffers::zero_bytes()[..pad.as_usize()]);
         slices.push(Slice::zero(pad));
     }
     head.encode(changes, batch.body(), crc.value(), buf.bytes_mut());

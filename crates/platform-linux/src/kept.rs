@@ -1,0 +1,461 @@
+//! Memory that outlives this process: files on a file system of memory, mapped.
+//!
+//! A file `NAME.kept` has a head of a page (what it is, how much of what), then the words, then the bytes, each from a page on.
+//!
+//! # Fault model
+//! - This process may be killed at any moment: the kernel has what it stored, and gives it to who maps the file next. A file is
+//!   made without a name, whole, and gets its name in one step; a kill before that leaves nothing.
+//! - All its room is reserved before it is mapped, so that no store can find that there is none.
+//! - It is locked as long as it is mapped; a second process is refused, and one that is dying is waited for.
+//! - The file is this user's alone, and no other user can rename or replace it or a folder above it ([`guarded`](crate::guarded)):
+//!   what another user made there is refused by name. Who has this user's rights may delete or spoil it: a head that is not whole is
+//!   refused, and nothing is deleted by itself.
+//! - The file system outlives the process ([`outlives`]): one that ends with it is refused.
+//! - When the power goes, the file system is empty, and the machine's boot is another one.
+
+use crate::dying::{Holder, outlive};
+use crate::errno::system_error;
+use crate::guarded::{self, Unguarded};
+use crate::open::{try_flock, write_zeroes};
+use crate::outlives;
+use platform::buffers::ALIGNMENT;
+use platform::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Result, Words};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatFs};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use units::ByteCount;
+
+/// The first bytes of such a file.
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"SoftROC\x01");
+/// The form of the file. Who reads another one must not use it.
+pub(crate) const VERSION: u64 = 1;
+/// Magic, version, words, bytes, and a check of them.
+pub(crate) const HEAD_WORDS: usize = 5;
+pub(crate) const PAGE: u64 = ALIGNMENT as u64;
+
+/// File systems that are memory (`statfs(2)`).
+const TMPFS: u32 = 0x0102_1994;
+const RAMFS: u32 = 0x8584_58f6;
+const HUGETLBFS: u32 = 0x9584_58f6;
+
+/// What a way out is that begins with another folder.
+const ANOTHER_FOLDER: &str = "give a folder on tmpfs with '--cache-folder DIR', such as /dev/shm/softroc";
+
+/// The same, where there is a tmpfs that this process alone has.
+const A_SHARED_FOLDER: &str = "give a folder on the machine's own tmpfs with '--cache-folder DIR' (of a container: one that is mounted from the host)";
+
+/// Which start of the machine this is; `None` if the kernel does not tell.
+fn boot() -> Option<u128> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+}
+
+/// Which start of the machine this is. Where the kernel does not tell, each process takes it for another one, and is given no
+/// memory that outlives it.
+pub(crate) fn boot_id(random: impl Fn() -> u64) -> u128 {
+    static BOOT: OnceLock<u128> = OnceLock::new();
+    *BOOT.get_or_init(|| boot().unwrap_or_else(|| u128::from(random()) << 64 | u128::from(random())))
+}
+
+/// The files that this process has mapped.
+fn mapped() -> MutexGuard<'static, BTreeSet<(u64, u64)>> {
+    static MAPPED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file in memory, until this is dropped. The mapping holds the file, and with it the lock.
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    file: (u64, u64),
+}
+
+// SAFETY: it is memory that is mapped into the process, whichever thread looks at it; it is only unmapped here.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: &OwnedFd, len: u64, stat: &Stat) -> rustix::io::Result<Mapping> {
+        let len = usize::try_from(len).map_err(|_| Errno::NOMEM)?;
+        // Into memory at once: hosts do not wait for the kernel to find each page.
+        let (access, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+        // SAFETY: it is mapped where nothing is, and the file is at least as long.
+        let start = unsafe { mmap(std::ptr::null_mut(), len, access, how, file, 0) }?;
+        let mapping = Mapping {
+            start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?,
+            len,
+            file: (stat.st_dev, stat.st_ino),
+        };
+        mapped().insert(mapping.file);
+        Ok(mapping)
+    }
+
+    fn at(&self, offset: u64) -> NonNull<u8> {
+        debug_assert!(offset <= self.len as u64);
+        // SAFETY: the offset is in the mapping, or at its end.
+        unsafe { self.start.add(offset as usize) }
+    }
+
+    fn views(self, sizes: Sizes, was_there: bool) -> KeptMemory {
+        let (words, bytes) = (self.at(PAGE).cast(), self.at(sizes.bytes_from()));
+        let keeper = Arc::new(self);
+        // SAFETY: the mapping holds so many words and bytes at these places (`Sizes`), and lives as long as its keeper. The file is
+        // locked, so that no other process of ours has it, and no other mapping in this one; its whole length is reserved.
+        let (words, bytes) = unsafe {
+            let words = Words::over(words, sizes.words, keeper.clone());
+            (words, Buf::over(bytes, ByteCount(sizes.bytes), keeper))
+        };
+        KeptMemory { words, bytes, was_there }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        mapped().remove(&self.file);
+        // SAFETY: every view held this, so nobody looks at it any more. It cannot fail: the range is what was mapped.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// How much is where in a file.
+#[derive(Clone, Copy)]
+struct Sizes {
+    words: usize,
+    bytes: u64,
+    /// Of the whole.
+    len: u64,
+}
+
+impl Sizes {
+    /// `None` where no file could be as long.
+    fn new(words: u64, bytes: u64, page: u64) -> Option<Sizes> {
+        let bytes_from = words.checked_mul(8)?.checked_add(PAGE)?.checked_next_multiple_of(PAGE)?;
+        let len = bytes_from.checked_add(bytes)?.checked_next_multiple_of(page.max(PAGE))?;
+        let fits = len <= isize::MAX as u64;
+        fits.then_some(Sizes { words: usize::try_from(words).ok()?, bytes, len })
+    }
+
+    fn bytes_from(&self) -> u64 {
+        PAGE + (self.words as u64 * 8).next_multiple_of(PAGE)
+    }
+
+    fn head(&self) -> [u64; HEAD_WORDS] {
+        let head = [MAGIC, VERSION, self.words as u64, self.bytes];
+        [head[0], head[1], head[2], head[3], check(&head)]
+    }
+}
+
+/// Tells a head that is whole from one that is not.
+fn check(head: &[u64]) -> u64 {
+    head.iter().fold(0, |check, word| platform::sync::split_mix(check ^ word).1)
+}
+
+/// Where such files are: a folder that is open.
+struct Folder<'a> {
+    path: &'a Path,
+    fd: OwnedFd,
+    /// The page of its file system.
+    page: u64,
+}
+
+/// A file, locked by us.
+struct Locked {
+    fd: OwnedFd,
+    stat: Stat,
+}
+
+fn no_folder() -> Error {
+    let sentence = format!("this process has no folder for memory that outlives it; {ANOTHER_FOLDER}");
+    Error::new(ErrorKind::NotFound, sentence)
+}
+
+/// The folder, or the nearest above it that is there: it will be on the same file system when it is made.
+fn nearest(path: &Path) -> &Path {
+    let there = |path: &&Path| path.as_os_str().is_empty() || path.exists();
+    let nearest = path.ancestors().find(there).filter(|path| !path.as_os_str().is_empty());
+    nearest.unwrap_or(Path::new("."))
+}
+
+/// The file system that a folder is on, or will be when it is made.
+fn file_system_of(path: &Path) -> rustix::io::Result<StatFs> {
+    rustix::fs::statfs(nearest(path))
+}
+
+fn is_memory(file_system: &StatFs) -> bool {
+    [TMPFS, RAMFS, HUGETLBFS].contains(&(file_system.f_type as u32))
+}
+
+/// Whether a folder is on a file system of memory, or will be when it is made: memory that outlives the process can lie there
+/// ([`Settings::kept`](crate::Settings::kept)).
+pub fn is_in_memory(folder: &Path) -> bool {
+    file_system_of(folder).is_ok_and(|file_system| is_memory(&file_system))
+}
+
+/// Whether the file system of a folder outlives this process, as far as that can be found out: it is not that of a container or a
+/// sandbox which ends with the process.
+pub fn outlives_process(folder: &Path) -> bool {
+    rustix::fs::stat(nearest(folder)).is_ok_and(|stat| outlives::outlives_process(&stat).is_ok())
+}
+
+/// The file of that name: plain names alone.
+pub(crate) fn file_name(name: &str) -> Result<String> {
+    let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
+    let bad =
+        || Error::new(ErrorKind::BadName, format!("'{name}' cannot name memory; take letters and digits"));
+    plain.then(|| format!("{name}.kept")).ok_or_else(bad)
+}
+
+/// See [`platform::World::kept_memory`]. Blocks.
+pub(crate) fn take(
+    folder: Option<PathBuf>,
+    name: &str,
+    size: Option<KeptSize>,
+) -> Result<Option<KeptMemory>> {
+    let path = folder.ok_or_else(no_folder)?;
+    let file = file_name(name)?;
+    if boot().is_none() {
+        let sentence = "the kernel does not tell which start of the machine this is, so nothing can be kept in memory; \
+                        make /proc/sys/kernel/random/boot_id readable";
+        return Err(Error::new(ErrorKind::System, sentence));
+    }
+    let Some(folder) = Folder::open(&path, size.is_some())? else { return Ok(None) };
+    // Somebody may forget or make it between two looks.
+    for _ in 0..8 {
+        if let Some(locked) = folder.lock(&file)? {
+            return folder.map_what_is_there(&file, &locked).map(Some);
+        }
+        let Some(size) = size else { return Ok(None) };
+        if let Some(memory) = folder.make(&file, size)? {
+            return Ok(Some(memory));
+        }
+    }
+    Err(folder.held(&file, None))
+}
+
+/// See [`platform::World::forget_kept_memory`]. Blocks.
+pub(crate) fn forget(folder: Option<PathBuf>, name: &str) -> Result<()> {
+    let file = file_name(name)?;
+    let Some(path) = folder else { return Ok(()) };
+    let Some(folder) = Folder::open(&path, false)? else { return Ok(()) };
+    let ours = folder.stat(&file)?.is_some_and(|stat| mapped().contains(&(stat.st_dev, stat.st_ino)));
+    // Held while it is removed, unless this process views it.
+    let locked = if ours { None } else { folder.lock(&file)? };
+    if !ours && locked.is_none() {
+        return Ok(());
+    }
+    match rustix::fs::unlinkat(&folder.fd, &*file, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(system_error(error, format!("cannot remove {}", folder.shown(&file)))),
+    }
+}
+
+impl Folder<'_> {
+    /// Opens the folder; makes it if it is missing and `make` says so. `None`: there is none.
+    fn open(path: &Path, make: bool) -> Result<Option<Folder<'_>>> {
+        let shown = path.display();
+        let cannot = |error: Errno| system_error(error, format!("cannot use the cache folder {shown}"));
+        // First whose it is: another user's link may lead to any file system.
+        let there = guarded::open_folder(path, false).map_err(|error| refused(path, error))?;
+        let file_system = file_system_of(path).map_err(cannot)?;
+        if !is_memory(&file_system) {
+            let sentence =
+                format!("the cache folder {shown} is not on a file system of memory; {ANOTHER_FOLDER}");
+            return Err(Error::new(ErrorKind::WrongKind, sentence));
+        }
+        let stat = rustix::fs::stat(nearest(path)).map_err(cannot)?;
+        if let Err(private) = outlives::outlives_process(&stat) {
+            let sentence =
+                format!("the file system of the cache folder {shown} {}; {A_SHARED_FOLDER}", private.why());
+            return Err(Error::new(ErrorKind::WrongKind, sentence));
+        }
+        let made = match there {
+            None if make => guarded::open_folder(path, true).map_err(|error| refused(path, error))?,
+            there => there,
+        };
+        let Some(fd) = made else { return Ok(None) };
+        // What was looked at before may have been replaced meanwhile.
+        if !is_memory(&rustix::fs::fstatfs(&fd).map_err(cannot)?) {
+            return Err(cannot(Errno::NOTDIR));
+        }
+        Ok(Some(Folder { path, fd, page: file_system.f_bsize as u64 }))
+    }
+
+    fn shown(&self, file: &str) -> String {
+        self.path.join(file).display().to_string()
+    }
+
+    /// What has that name, links not followed.
+    fn stat(&self, file: &str) -> Result<Option<Stat>> {
+        match rustix::fs::statat(&self.fd, file, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(system_error(error, format!("cannot look at {}", self.shown(file)))),
+        }
+    }
+
+    /// Opens and locks the file of that name. `None`: there is none, or not any more.
+    fn lock(&self, file: &str) -> Result<Option<Locked>> {
+        let shown = self.shown(file);
+        let cannot = |error: Errno| system_error(error, format!("cannot open {shown}"));
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = match rustix::fs::openat(&self.fd, file, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(foreign(&shown, "is a symbolic link")),
+            Err(error) => return Err(cannot(error)),
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(foreign(&shown, "is no file"));
+        }
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(foreign(&shown, &format!("belongs to another user (uid {})", stat.st_uid)));
+        }
+        if let Some(why) = guarded::open_to_others(&stat) {
+            return Err(foreign(&shown, &why));
+        }
+        match outlive(|| try_flock(&fd, &stat)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(system_error(error, format!("cannot lock {shown}"))),
+            Err(holder) => return Err(self.held(file, Some(holder))),
+        }
+        let is_same = |now: Stat| (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino);
+        Ok(self.stat(file)?.is_some_and(is_same).then_some(Locked { fd, stat }))
+    }
+
+    fn held(&self, file: &str, holder: Option<Holder>) -> Error {
+        let holder = match holder {
+            Some(Holder::Process(pid)) => format!(" (pid {pid})"),
+            _ => String::new(),
+        };
+        let sentence = format!(
+            "{} is in use by another softroc serve{holder}; stop that one, or give another folder with '--cache-folder DIR'",
+            self.shown(file)
+        );
+        Error::new(ErrorKind::InUse, sentence)
+    }
+
+    fn map_what_is_there(&self, file: &str, locked: &Locked) -> Result<KeptMemory> {
+        let shown = self.shown(file);
+        let damaged = |why: &str| {
+            let sentence = format!(
+                "{shown} {why}; what it holds cannot be used. If nothing in it is needed any more, remove it with 'rm {shown}'"
+            );
+            Error::new(ErrorKind::WrongKind, sentence)
+        };
+        let mut bytes = [0; HEAD_WORDS * 8];
+        let read = rustix::io::pread(&locked.fd, &mut bytes, 0)
+            .map_err(|error| system_error(error, format!("cannot read {shown}")))?;
+        let mut head =
+            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+        let mut next = || head.next().expect("a word of the head");
+        let head: [u64; HEAD_WORDS] = std::array::from_fn(|_| next());
+        if read < bytes.len() || head[0] != MAGIC {
+            return Err(damaged("is not memory of softroc"));
+        }
+        if head[1] != VERSION {
+            return Err(damaged(&format!(
+                "is of version {}, which another softroc made (this one knows {VERSION})",
+                head[1]
+            )));
+        }
+        let sizes = Sizes::new(head[2], head[3], self.page);
+        let sizes = sizes
+            .filter(|sizes| head == sizes.head())
+            .ok_or_else(|| damaged("is damaged: its head is not whole"))?;
+        if (locked.stat.st_size as u64) < sizes.len {
+            return Err(damaged(&format!(
+                "is damaged: it has {} of {} bytes",
+                locked.stat.st_size, sizes.len
+            )));
+        }
+        // What was cut out of it would have no room when it is stored into.
+        self.reserve(file, &locked.fd, sizes.len)?;
+        let mapping = Mapping::new(&locked.fd, sizes.len, &locked.stat)
+            .map_err(|error| system_error(error, format!("cannot map {shown}")))?;
+        Ok(mapping.views(sizes, true))
+    }
+
+    /// Makes a file, whole and locked before it has its name. `None`: somebody else made one of that name meanwhile.
+    fn make(&self, file: &str, size: KeptSize) -> Result<Option<KeptMemory>> {
+        let shown = self.shown(file);
+        let cannot = |error: Errno| system_error(error, format!("cannot make {shown}"));
+        let sizes = Sizes::new(size.words as u64, size.bytes.0, self.page)
+            .ok_or_else(|| self.no_room(file, size.bytes, None))?;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, ".", flags, Mode::from_raw_mode(0o600)).map_err(cannot)?;
+        self.reserve(file, &fd, sizes.len)?;
+        let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
+        let mapping = Mapping::new(&fd, sizes.len, &stat).map_err(cannot)?;
+        for (index, word) in sizes.head().into_iter().enumerate() {
+            // SAFETY: the head is in the first page of the mapping, which nobody else has.
+            unsafe { mapping.at(0).cast::<u64>().add(index).write(word) };
+        }
+        rustix::fs::flock(&fd, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(cannot)?;
+        let own = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+        match rustix::fs::linkat(CWD, own, &self.fd, file, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) => Ok(Some(mapping.views(sizes, false))),
+            Err(Errno::EXIST) => Ok(None),
+            Err(error) => Err(cannot(error)),
+        }
+    }
+
+    /// Gives the whole length of a file its room, as zeroes where there is nothing yet.
+    fn reserve(&self, file: &str, fd: &OwnedFd, len: u64) -> Result<()> {
+        let reserved = rustix::io::retry_on_intr(|| {
+            match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
+                // ramfs: what is written has its room. What is there already has been written.
+                Err(Errno::OPNOTSUPP) if rustix::fs::fstat(fd)?.st_size as u64 >= len => Ok(()),
+                Err(Errno::OPNOTSUPP) => write_zeroes(fd, ByteCount(len)),
+                outcome => outcome,
+            }
+        });
+        reserved.map_err(|error| match error {
+            Errno::NOSPC | Errno::NOMEM | Errno::DQUOT | Errno::FBIG => {
+                let free = rustix::fs::fstatvfs(fd).ok().map(|fs| ByteCount(fs.f_bavail * fs.f_frsize));
+                self.no_room(file, ByteCount(len), free)
+            }
+            error => {
+                system_error(error, format!("cannot reserve {} for {}", ByteCount(len), self.shown(file)))
+            }
+        })
+    }
+
+    fn no_room(&self, file: &str, wanted: ByteCount, free: Option<ByteCount>) -> Error {
+        let free = free.map(|free| format!(", {free} free")).unwrap_or_default();
+        let sentence = format!(
+            "no room in memory for {}: {wanted} wanted{free}; give a smaller '--cache', or another folder with '--cache-folder DIR'",
+            self.shown(file)
+        );
+        Error::new(ErrorKind::OutOfSpace, sentence)
+    }
+}
+
+/// Why a folder for memory is not used, and the way out.
+pub(crate) fn refused(path: &Path, error: Unguarded) -> Error {
+    let shown = path.display();
+    match error {
+        Unguarded::Open(at, why) => {
+            let sentence =
+                format!("the cache folder {shown} is not used: {} {why}; {ANOTHER_FOLDER}", at.display());
+            Error::new(ErrorKind::Denied, sentence)
+        }
+        Unguarded::System(error) => system_error(error, format!("cannot use the cache folder {shown}")),
+    }
+}
+
+/// Why memory that outlives this process cannot lie in a folder, or below it if that is not there yet; `None`: it can.
+pub fn trouble_with_kept(folder: &Path) -> Option<Error> {
+    Folder::open(folder, false).err()
+}
+
+fn foreign(shown: &str, what: &str) -> Error {
+    let sentence = format!("{shown} {what}; remove it, or give another folder with '--cache-folder DIR'");
+    Error::new(ErrorKind::Denied, sentence)
+}

@@ -1,0 +1,69 @@
+//! Where records lie in their ring: none is written over one that counts.
+
+use proptest::prelude::*;
+use units::ByteCount;
+use write_log::{BLOCK, Begun, NOTICES, Ring};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A record of so many blocks, if there is a place for it.
+    Begin(u64),
+    /// The so-manieth of those that are under way is durable, and its write is done.
+    End(usize),
+    /// All drives are flushed.
+    Retire,
+    /// What counts is said in a notice.
+    Notice,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1u64..12).prop_map(Step::Begin),
+        4 => (0usize..8).prop_map(Step::End),
+        2 => Just(Step::Retire),
+        2 => Just(Step::Notice),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// One that counts is read by a replay: a block of another in its middle, and its change is lost.
+    #[test]
+    fn no_record_is_written_over_one_that_counts(blocks in 24u64..80, steps in prop::collection::vec(step(), 1..200)) {
+        let len = blocks * BLOCK.0;
+        let mut ring = Ring::new(ByteCount(len));
+        let mut written: Vec<(u64, u64, u64)> = Vec::new();
+        let mut open: Vec<Begun> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Begin(blocks) => {
+                    let need = (blocks * BLOCK.0).min(ring.most());
+                    let Some(place) = ring.place_for(need) else { continue };
+                    prop_assert!(place >= NOTICES * BLOCK.0 && place + need <= len);
+                    let counts = written.iter().filter(|(sequence, ..)| *sequence >= ring.counts_from());
+                    for (sequence, first, end) in counts {
+                        prop_assert!(
+                            place + need <= *first || *end <= place,
+                            "{place}..{} lies over record {sequence} at {first}..{end}", place + need
+                        );
+                    }
+                    let begun = ring.begin(place, need, 1);
+                    written.push((begun.sequence, place, place + need));
+                    open.push(begun);
+                }
+                Step::End(nth) if !open.is_empty() => {
+                    let begun = open.remove(nth % open.len());
+                    ring.landed(&begun);
+                    ring.end(begun.sequence);
+                }
+                Step::End(_) => {}
+                Step::Retire => ring.retire(ring.settled()),
+                Step::Notice => {
+                    let (_, begun) = ring.begin_notice();
+                    ring.noticed(&begun);
+                }
+            }
+        }
+    }
+}
